@@ -45,7 +45,7 @@ std::vector<Case> all_cases() {
 
 class OpsOnGpu : public testing::TestWithParam<Case> {
  protected:
-  void SetUp() override { RETINA_GPU_OR_SKIP(); }
+  void SetUp() override { RETINA_TEST_DEVICE_OR_SKIP(); }
 
   // Boxes on whole pixels tie often.
   static at::Tensor boxes(std::uint64_t seed, std::int64_t count) {
@@ -109,7 +109,8 @@ TEST_P(OpsOnGpu, MatcherGivesTheSameMatches) {
       // Two tiles of boxes and a part of one, no box, a part of one.
       const at::Tensor offsets = torch::tensor(
           {std::int64_t{0}, box_count - box_count / 7, box_count - box_count / 7, box_count});
-      EXPECT_TRUE(match_anchors(anchors.cuda(), targets.cuda(), offsets.cuda(), options)
+      EXPECT_TRUE(match_anchors(anchors.to(test_device()), targets.to(test_device()),
+                                offsets.to(test_device()), options)
                       .cpu()
                       .equal(match_anchors(anchors, targets, offsets, options)))
           << box_count << " boxes, low quality " << low_quality;
@@ -124,7 +125,8 @@ TEST_P(OpsOnGpu, NmsKeepsTheSameBoxesInTheSameOrder) {
   const at::Tensor labels = integers(6, {count}, 0, 3);
   for (const double threshold : {0.31, 0.5}) {
     for (const at::Tensor& classes : {labels, torch::zeros_like(labels)}) {
-      EXPECT_TRUE(batched_nms(all.cuda(), scores.cuda(), classes.cuda(), threshold)
+      EXPECT_TRUE(batched_nms(all.to(test_device()), scores.to(test_device()),
+                              classes.to(test_device()), threshold)
                       .cpu()
                       .equal(batched_nms(all, scores, classes, threshold)));
     }
@@ -136,19 +138,19 @@ TEST_P(OpsOnGpu, FocalLossGivesTheSameSumsAndGradients) {
   const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8);
   for (const FocalOptions options :
        {FocalOptions{.alpha = 0.25, .gamma = 2}, FocalOptions{.alpha = 0.6, .gamma = 1.5}}) {
-    const at::Tensor there = logits.cuda();
-    expect_close(
-        on_cpu(focal_loss(levels(there), matches.cuda(), labels.cuda(), weights(there), options)),
-        on_cpu(focal_loss(levels(logits), matches, labels, weights(logits), options)));
+    const at::Tensor there = logits.to(test_device());
+    expect_close(on_cpu(focal_loss(levels(there), matches.to(test_device()),
+                                   labels.to(test_device()), weights(there), options)),
+                 on_cpu(focal_loss(levels(logits), matches, labels, weights(logits), options)));
   }
 }
 
 TEST_P(OpsOnGpu, FocalLossReadsAndWritesBf16) {
   const at::Tensor matches = some_matches(4), labels = torch::tensor({2L, 0L, 1L, 1L});
   const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).to(at::kBFloat16);
-  const at::Tensor there = logits.cuda();
-  const Result gpu = on_cpu(focal_loss(levels(there), matches.cuda(), labels.cuda(), weights(there),
-                                       FocalOptions())),
+  const at::Tensor there = logits.to(test_device());
+  const Result gpu = on_cpu(focal_loss(levels(there), matches.to(test_device()),
+                                       labels.to(test_device()), weights(there), FocalOptions())),
                cpu = on_cpu(
                    focal_loss(levels(logits), matches, labels, weights(logits), FocalOptions()));
   EXPECT_TRUE(gpu.sums.allclose(cpu.sums, 2e-6, 1e-6));
@@ -164,18 +166,18 @@ TEST_P(OpsOnGpu, BoxLossesGiveTheSameSumsAndGradients) {
        {BoxLossOptions{}, BoxLossOptions{.kind = BoxLossKind::kSmoothL1, .target_std = 0.2},
         BoxLossOptions{.kind = BoxLossKind::kGiou}}) {
     SCOPED_TRACE(static_cast<int>(options.kind));
-    const at::Tensor there = deltas.cuda();
+    const at::Tensor there = deltas.to(test_device());
     expect_close_by_norm(
-        on_cpu(box_loss(levels(there), anchors.cuda(), targets.cuda(), matches.cuda(),
-                        weights(there), options)),
+        on_cpu(box_loss(levels(there), anchors.to(test_device()), targets.to(test_device()),
+                        matches.to(test_device()), weights(there), options)),
         on_cpu(box_loss(levels(deltas), anchors, targets, matches, weights(deltas), options)));
   }
 }
 
 TEST_P(OpsOnGpu, LossesHaveTheSameBitsEveryTime) {
-  const at::Tensor matches = some_matches(4).cuda(),
-                   labels = torch::tensor({2L, 0L, 1L, 1L}).cuda();
-  const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).cuda();
+  const at::Tensor matches = some_matches(4).to(test_device()),
+                   labels = torch::tensor({2L, 0L, 1L, 1L}).to(test_device());
+  const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).to(test_device());
   const auto sums = [&] {
     return focal_loss({logits}, matches, labels, weights(logits), FocalOptions()).sums;
   };
@@ -187,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, OpsOnGpu, testing::ValuesIn(all_cases()),
                          testing::PrintToStringParamName());
 
 TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
-  RETINA_GPU_OR_SKIP();
+  RETINA_TEST_DEVICE_OR_SKIP();
   const DropoutDraw draw = {.seed = 7, .step = std::int64_t{1} << 31, .layer = 2};
   const at::Tensor slots = torch::tensor({3L, 0L, 65535L});
   for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
@@ -196,9 +198,10 @@ TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
           random_tensor({.seed = 11, .shape = {3, 37, 29, 31}, .low = -2, .high = 2})
               .to(type)
               .contiguous(format);
-      const at::Tensor here = x.detach().requires_grad_(), there = x.cuda().requires_grad_();
+      const at::Tensor here = x.detach().requires_grad_(),
+                       there = x.to(test_device()).requires_grad_();
       const at::Tensor expected = dropout(here, 0.3, slots, draw),
-                       found = dropout(there, 0.3, slots.cuda(), draw);
+                       found = dropout(there, 0.3, slots.to(test_device()), draw);
       EXPECT_TRUE(found.is_contiguous(format));
       EXPECT_TRUE(found.cpu().equal(expected)) << at::toString(type);
       expected.sum().backward();
@@ -209,7 +212,7 @@ TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
 }
 
 TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
-  RETINA_GPU_OR_SKIP();
+  RETINA_TEST_DEVICE_OR_SKIP();
   // 36, 15: no whole vectors of 16 bytes a pixel.
   for (const std::int64_t channels : {256, 720, 36, 15, 8}) {
     for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
@@ -235,7 +238,7 @@ TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
               y.backward(draw(4).to(device));
               return std::vector<at::Tensor>{y.detach().cpu(), x.grad().cpu(), shift.grad().cpu()};
             };
-            const auto gpu = results_on({c10::kCUDA, 0}), cpu = results_on(c10::kCPU);
+            const auto gpu = results_on(test_device()), cpu = results_on(c10::kCPU);
             EXPECT_TRUE(gpu[0].equal(cpu[0])) << channels << at::toString(type) << residual << relu;
             EXPECT_TRUE(gpu[1].equal(cpu[1])) << channels << at::toString(type) << residual << relu;
             EXPECT_TRUE(gpu[2].allclose(cpu[2], 1e-5, 1e-4)) << channels << at::toString(type);
@@ -250,7 +253,9 @@ TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
 struct NormInputs {
   at::Tensor x, dy, weight, bias;
 
-  NormInputs cuda() const { return {x.cuda(), dy.cuda(), weight.cuda(), bias.cuda()}; }
+  NormInputs to(c10::Device device) const {
+    return {x.to(device), dy.to(device), weight.to(device), bias.to(device)};
+  }
 };
 
 NormInputs norm_inputs(at::ScalarType type, const std::vector<std::int64_t>& shape) {
@@ -291,7 +296,7 @@ constexpr NormSizes kNormSizes[] = {{256, 32, 1, 1},   {256, 32, 7, 7},   {256, 
                                     {6, 2, 100, 100},  {1536, 3, 9, 10},  {72, 3, 50, 51}};
 
 TEST(GroupNormOnGpu, GivesWhatTheCpuGives) {
-  RETINA_GPU_OR_SKIP();
+  RETINA_TEST_DEVICE_OR_SKIP();
   for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
     for (const NormSizes& sizes : kNormSizes) {
       NormInputs inputs = norm_inputs(type, {3, sizes.channel_count, sizes.height, sizes.width});
@@ -302,7 +307,7 @@ TEST(GroupNormOnGpu, GivesWhatTheCpuGives) {
         SCOPED_TRACE(testing::Message()
                      << at::toString(type) << " " << sizes.channel_count << " channels, "
                      << sizes.height << " x " << sizes.width << ", " << memory);
-        NormInputs there = inputs.cuda();
+        NormInputs there = inputs.to(test_device());
         auto format = at::MemoryFormat::ChannelsLast;
         if (memory[1] == 'o') format = at::MemoryFormat::Contiguous;
         there.x = memory[0] == 'm' ? misaligned(there.x) : there.x.contiguous(format);
@@ -328,7 +333,7 @@ TEST(GroupNormOnGpu, GivesWhatTheCpuGives) {
 }
 
 TEST(GroupNormOnGpu, LosesNothingToALargeMeanOrAFarValue) {
-  RETINA_GPU_OR_SKIP();
+  RETINA_TEST_DEVICE_OR_SKIP();
   for (const bool is_far : {false, true}) {
     NormInputs inputs = norm_inputs(at::kFloat, {2, 256, 50, 50});
     inputs.x = (inputs.x + 1000).contiguous(at::MemoryFormat::ChannelsLast);
@@ -337,28 +342,28 @@ TEST(GroupNormOnGpu, LosesNothingToALargeMeanOrAFarValue) {
         at::group_norm(inputs.x.to(at::kDouble), 32, inputs.weight.to(at::kDouble),
                        inputs.bias.to(at::kDouble), 1e-5)
             .relu();
-    const at::Tensor found = norm_results(inputs.cuda(), 32)[0].cpu().to(at::kDouble);
+    const at::Tensor found = norm_results(inputs.to(test_device()), 32)[0].cpu().to(at::kDouble);
     EXPECT_TRUE(found.allclose(expected, 1e-5, 6e-5))
         << is_far << ": " << (found - expected).abs().max().item<double>();
   }
 }
 
 TEST(GroupNormOnGpu, HidesNoNanAndTakesEmptyBatches) {
-  RETINA_GPU_OR_SKIP();
+  RETINA_TEST_DEVICE_OR_SKIP();
   const NormInputs inputs = norm_inputs(at::kBFloat16, {2, 256, 5, 5});
   inputs.x[1][8][2][3] = std::numeric_limits<double>::quiet_NaN();
-  const at::Tensor y = norm_results(inputs.cuda(), 32)[0];
+  const at::Tensor y = norm_results(inputs.to(test_device()), 32)[0];
   EXPECT_EQ(y.isnan().sum().item<std::int64_t>(), 8 * 25);
   EXPECT_TRUE(y[1].slice(0, 8, 16).isnan().all().item<bool>());
   const std::vector<at::Tensor> empty =
-      norm_results(norm_inputs(at::kBFloat16, {0, 256, 5, 5}).cuda(), 32);
+      norm_results(norm_inputs(at::kBFloat16, {0, 256, 5, 5}).to(test_device()), 32);
   EXPECT_EQ(empty[1].numel(), 0);
   EXPECT_TRUE(empty[2].eq(0).all().item<bool>() && empty[3].eq(0).all().item<bool>());
 }
 
 TEST(GroupNormOnGpu, HasTheSameBitsEveryTimeAndInAnyBatch) {
-  RETINA_GPU_OR_SKIP();
-  NormInputs inputs = norm_inputs(at::kBFloat16, {3, 256, 50, 50}).cuda();
+  RETINA_TEST_DEVICE_OR_SKIP();
+  NormInputs inputs = norm_inputs(at::kBFloat16, {3, 256, 50, 50}).to(test_device());
   inputs.x = inputs.x.contiguous(at::MemoryFormat::ChannelsLast);
   const std::vector<at::Tensor> first = norm_results(inputs, 32);
   for (int run = 0; run < 5; ++run) {
@@ -372,13 +377,14 @@ TEST(GroupNormOnGpu, HasTheSameBitsEveryTimeAndInAnyBatch) {
 }
 
 TEST(ImagesOnGpu, HaveTheBitsOfTheCpu) {
-  RETINA_GPU_OR_SKIP();
+  RETINA_TEST_DEVICE_OR_SKIP();
   for (const bool warped : {false, true}) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const TestBatch batch = test_batch(warped);
       const PreparedImages wanted = {.padded_width_px = 160, .padded_height_px = 128, .type = type};
       const at::Tensor expected = prepare_images(batch.block(), batch.table(), wanted);
-      const at::Tensor images = prepare_images(batch.block().cuda(), batch.table().cuda(), wanted);
+      const at::Tensor images =
+          prepare_images(batch.block().to(test_device()), batch.table().to(test_device()), wanted);
       EXPECT_TRUE(images.cpu().equal(expected)) << warped << at::toString(type);
     }
   }

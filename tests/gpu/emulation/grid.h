@@ -1,0 +1,107 @@
+// CUDA's grid of blocks of threads on one thread of a CPU. Blocks run one after the other, in
+// random order; of a block's threads, those that wait for none go on in random order until they
+// wait: at a barrier for the block, at a shuffle for their warp. What a GPU would answer with an
+// error, a deadlock or chance ends the kernel, and take_error() says what and where.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <type_traits>
+
+#include "tests/gpu/emulation/memory.h"
+
+namespace retina::emulation {
+
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+// Of the thread that runs.
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+// The order of everything that follows.
+void set_seed(std::uint64_t seed);
+// Of each grid, only the blocks of which it is true; nullptr: all.
+void run_only(std::function<bool(const uint3& block, const dim3& grid)> wanted);
+
+// The first error since the last call, or nullptr; the text lives until the next error. Kernels do
+// nothing from an error to this call.
+const char* take_error();
+
+// --- What a kernel's launch and CUDA's names become
+// ------------------------------------------------
+
+struct Kernel {
+  const char* name;
+  void (*run)(const void* arguments);
+  const void* arguments;
+  std::size_t argument_bytes;
+};
+void launch(const Kernel& kernel, const dim3& grid, const dim3& block, std::size_t shared_bytes);
+
+template <class Call>
+void launch(const char* name, const Call& call, const dim3& grid, const dim3& block,
+            std::size_t shared_bytes = 0, const void* /*stream*/ = nullptr) {
+  const auto run = [](const void* arguments) { (*static_cast<const Call*>(arguments))(); };
+  launch({name, run, &call, sizeof call}, grid, block, shared_bytes);
+}
+
+// Ends the kernel.
+[[noreturn]] void fail(const std::string& text);
+
+// Where threads meet.
+struct Place {
+  const char* file;
+  int line;
+  bool operator==(const Place& other) const { return line == other.line && file == other.file; }
+};
+void wait_for_block(const Place& place);
+// Waits for the lanes of `mask`; what lane number `from` brought.
+std::uint64_t exchange(unsigned mask, std::uint64_t brought, unsigned from, const Place& place);
+unsigned ballot(unsigned mask, bool holds, const Place& place);
+unsigned lane();
+
+template <class T>
+T shuffle(unsigned mask, const T& value, unsigned from, const Place& place) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  std::uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  bits = exchange(mask, bits, from, place);
+  T result;
+  memcpy(&result, &bits, sizeof result);
+  return result;
+}
+
+// This block's memory for the array that `place` stands for; elements of `element_bytes`.
+void* shared_memory_at(const void* place, std::size_t bytes, std::size_t element_bytes);
+void* dynamic_shared_memory_of(std::size_t element_bytes);
+
+template <class Array>
+Array& shared_memory(const void* place) {
+  using Element = std::remove_all_extents_t<Array>;
+  return *static_cast<Array*>(shared_memory_at(place, sizeof(Array), sizeof(Element)));
+}
+template <class Element>
+Element* dynamic_shared_memory() {
+  return static_cast<Element*>(dynamic_shared_memory_of(sizeof(Element)));
+}
+
+// Fails unless the running thread may do this; access.cpp calls it wherever a kernel does.
+void check_access(const void* address, std::size_t bytes, Access access);
+
+template <class T, class Change>
+__attribute__((no_sanitize("thread"))) T atomic(T* place, const Change& change) {
+  check_access(place, sizeof *place, Access::kAtomic);
+  const T old = *place;
+  *place = change(old);
+  return old;
+}
+
+}  // namespace retina::emulation

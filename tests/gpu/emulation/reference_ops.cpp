@@ -1,0 +1,226 @@
+#include <ATen/ops/from_blob.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "shared/ops/bias_relu.h"
+#include "shared/ops/dispatch.h"
+#include "shared/ops/dropout.h"
+#include "shared/ops/group_norm.h"
+#include "shared/ops/head_losses.h"
+#include "shared/ops/matcher.h"
+#include "shared/ops/nms.h"
+#include "shared/ops/prepare_images.h"
+#include "tests/gpu/emulation/reference.h"
+
+namespace retina::emulation {
+namespace {
+
+using kernels::Bfloat16;
+using kernels::Element;
+using kernels::Loaded;
+
+// The memory behind an argument, read and never written.
+template <class T>
+at::Tensor tensor(const T* data, std::vector<std::int64_t> shape) {
+  return at::from_blob(const_cast<T*>(data), shape, c10::CppTypeToScalarType<Element<T>>::value);
+}
+
+template <class T>
+void copy(const at::Tensor& from, T* to) {
+  const at::Tensor dense = from.contiguous();
+  std::copy_n(reinterpret_cast<const T*>(dense.const_data_ptr<Element<T>>()), dense.numel(), to);
+}
+
+// [N, P, C] in memory as [N, C, P, 1] channels-last.
+template <class T>
+at::Tensor channels_last(const T* data, std::int64_t images, std::int64_t pixels,
+                         std::int64_t channels) {
+  return tensor(data, {images, pixels, 1, channels}).permute({0, 3, 1, 2});
+}
+template <class T>
+void copy_channels_last(const at::Tensor& from, T* to) {
+  copy(from.permute({0, 2, 3, 1}), to);
+}
+
+template <class Stored>
+std::vector<at::Tensor> levels_of(const kernels::HeadLoss<Stored>& head, std::int64_t values) {
+  std::vector<at::Tensor> levels;
+  for (int i = 0; i < head.level_count; ++i) {
+    levels.push_back(
+        tensor(head.levels[i].values, {head.image_count, head.levels[i].anchor_count, values}));
+  }
+  return levels;
+}
+template <class Stored>
+at::Tensor matches_of(const kernels::HeadLoss<Stored>& head) {
+  return tensor(head.matches, {head.image_count, head.anchor_count});
+}
+template <class Stored>
+void put(const LossSums& loss, const kernels::HeadLoss<Stored>& head) {
+  copy(loss.sums, head.sums);
+  for (std::size_t i = 0; i < loss.gradients.size(); ++i) {
+    copy(loss.gradients[i], head.levels[i].gradient);
+  }
+}
+
+// One more than the largest box that an anchor has.
+template <class Stored>
+std::int64_t box_count(const kernels::HeadLoss<Stored>& head) {
+  const std::int64_t* const end = head.matches + head.image_count * head.anchor_count;
+  return head.matches == end ? 0
+                             : std::max<std::int64_t>(0, *std::max_element(head.matches, end) + 1);
+}
+
+}  // namespace
+
+template <class T>
+void compute(const kernels::Match<T>& m) {
+  const at::Tensor offsets = tensor(m.offsets, {m.image_count + 1});
+  copy(match_anchors(tensor(m.anchors, {m.anchor_count, 4}),
+                     tensor(m.boxes, {m.offsets[m.image_count], 4}), offsets,
+                     {.foreground_iou = static_cast<double>(m.foreground_iou),
+                      .background_iou = static_cast<double>(m.background_iou),
+                      .low_quality_matches = m.low_quality_matches}),
+       m.matches);
+}
+template void compute(const kernels::Match<float>&);
+template void compute(const kernels::Match<double>&);
+
+template <class T>
+void compute(const kernels::Nms<T>& n) {
+  const at::Tensor labels = n.labels == nullptr ? torch::zeros({n.image_count, n.count}, at::kLong)
+                                                : tensor(n.labels, {n.image_count, n.count});
+  const at::Tensor boxes = tensor(n.boxes, {n.image_count, n.count, 4});
+  copy(suppress_together(boxes, labels, n.iou_threshold), n.keep);
+}
+template void compute(const kernels::Nms<float>&);
+template void compute(const kernels::Nms<double>&);
+
+template <class Stored>
+void compute(const kernels::Focal<Stored>& f) {
+  put(focal_loss(levels_of(f.head, f.class_count), matches_of(f.head),
+                 tensor(f.labels, {box_count(f.head)}),
+                 tensor(f.head.weights, {f.head.image_count}),
+                 {.alpha = static_cast<double>(f.alpha), .gamma = static_cast<double>(f.gamma)}),
+      f.head);
+}
+template void compute(const kernels::Focal<float>&);
+template void compute(const kernels::Focal<double>&);
+template void compute(const kernels::Focal<Bfloat16>&);
+
+template <class Stored>
+void compute(const kernels::BoxLoss<Stored>& b) {
+  put(box_loss(levels_of(b.head, 4), tensor(b.anchors, {b.head.anchor_count, 4}),
+               tensor(b.boxes, {box_count(b.head), 4}), matches_of(b.head),
+               tensor(b.head.weights, {b.head.image_count}), b.options),
+      b.head);
+}
+template void compute(const kernels::BoxLoss<float>&);
+template void compute(const kernels::BoxLoss<double>&);
+template void compute(const kernels::BoxLoss<Bfloat16>&);
+
+void compute(const kernels::PrepareImages& p) {
+  const auto row_bytes = static_cast<std::int64_t>(sizeof(ImageRow));
+  std::int64_t block_bytes = 0;
+  for (std::int64_t i = 0; i < p.image_count; ++i) {
+    block_bytes += std::int64_t{3} * p.rows[i].width * p.rows[i].height;
+  }
+  PreparedImages wanted = {.padded_width_px = p.width, .padded_height_px = p.height};
+  std::copy_n(p.statistics.mean, 3, wanted.normalisation.mean.begin());
+  std::copy_n(p.statistics.std, 3, wanted.normalisation.std.begin());
+  wanted.type = p.rounds_to_bf16 ? at::kBFloat16 : at::kFloat;
+  const at::Tensor images = prepare_images(
+      tensor(p.block, {block_bytes}),
+      tensor(reinterpret_cast<const std::uint8_t*>(p.rows), {p.image_count * row_bytes}), wanted);
+  if (p.rounds_to_bf16) {
+    copy_channels_last(images, static_cast<Bfloat16*>(p.out));
+  } else {
+    copy_channels_last(images, static_cast<float*>(p.out));
+  }
+}
+
+template <class Stored>
+void compute(const kernels::Dropout<Stored>& d) {
+  if (d.image_count == 0 || d.value_count == 0) return;
+  const std::int64_t channels = d.channel_count;
+  const at::Tensor y =
+      dropout(channels_last(d.values, d.image_count, d.value_count / channels, channels),
+              std::ldexp(static_cast<double>(d.threshold), -53), tensor(d.slots, {d.image_count}),
+              {.seed = d.seed, .step = d.step, .layer = static_cast<int>(d.layer)});
+  copy_channels_last(y, d.out);
+}
+template void compute(const kernels::Dropout<float>&);
+template void compute(const kernels::Dropout<double>&);
+template void compute(const kernels::Dropout<Bfloat16>&);
+
+template <class Stored>
+void compute(const kernels::BiasRelu<Stored>& b) {
+  const std::int64_t channels = b.channel_count, pixels = b.count / channels;
+  const bool channels_come_last = b.channel_stride == 1;
+  const auto shaped = [&](const Stored* data) {
+    return channels_come_last ? channels_last(data, 1, pixels, channels)
+                              : tensor(data, {1, channels, pixels, 1});
+  };
+  const at::NoGradGuard no_gradients;
+  const at::Tensor y =
+      bias_relu(shaped(b.values).clone(),
+                {.bias = b.bias == nullptr ? at::Tensor() : tensor(b.bias, {channels}),
+                 .residual = b.residual == nullptr ? at::Tensor() : shaped(b.residual),
+                 .relu = b.relu});
+  if (channels_come_last) {
+    copy_channels_last(y, b.values);
+  } else {
+    copy(y, b.values);
+  }
+}
+template void compute(const kernels::BiasRelu<float>&);
+template void compute(const kernels::BiasRelu<double>&);
+template void compute(const kernels::BiasRelu<Bfloat16>&);
+
+namespace {
+
+template <class Stored>
+struct NormInputs {
+  at::Tensor x, weight, bias;
+
+  explicit NormInputs(const kernels::GroupNorm<Stored>& norm)
+      : x(channels_last(norm.values, norm.image_count, norm.pixel_count, norm.channel_count)),
+        weight(tensor(norm.weight, {norm.channel_count})),
+        bias(tensor(norm.bias, {norm.channel_count})) {}
+
+  at::Tensor output(const kernels::GroupNorm<Stored>& norm, double eps) const {
+    return group_norm_relu(x, norm.group_count, weight, bias, eps);
+  }
+};
+
+}  // namespace
+
+template <class Stored>
+void compute(const kernels::GroupNormForward<Stored>& f) {
+  copy_channels_last(NormInputs(f.norm).output(f.norm, f.eps), f.out);
+}
+template void compute(const kernels::GroupNormForward<float>&);
+template void compute(const kernels::GroupNormForward<double>&);
+template void compute(const kernels::GroupNormForward<Bfloat16>&);
+
+template <class Stored>
+void compute(const kernels::GroupNormBackward<Stored>& b, double eps) {
+  const kernels::GroupNorm<Stored>& norm = b.norm;
+  const NormInputs inputs(norm);
+  for (const at::Tensor& input : {inputs.x, inputs.weight, inputs.bias}) input.requires_grad_();
+  const auto gradients = torch::autograd::grad(
+      {inputs.output(norm, eps)}, {inputs.x, inputs.weight, inputs.bias},
+      {channels_last(b.output_gradients, norm.image_count, norm.pixel_count, norm.channel_count)});
+  copy_channels_last(gradients[0], b.gradient);
+  copy(gradients[1], b.weight_gradient);
+  copy(gradients[2], b.bias_gradient);
+}
+template void compute(const kernels::GroupNormBackward<float>&, double);
+template void compute(const kernels::GroupNormBackward<double>&, double);
+template void compute(const kernels::GroupNormBackward<Bfloat16>&, double);
+
+}  // namespace retina::emulation
