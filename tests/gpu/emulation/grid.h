@@ -93,6 +93,9 @@ Element* dynamic_shared_memory() {
   return static_cast<Element*>(dynamic_shared_memory_of(sizeof(Element)));
 }
 
+// Memory besides memory.h's that kernels may use, whatever they do there.
+void allow_memory(bool (*holds)(const void* address, std::size_t bytes));
+
 // Fails unless the running thread may do this; access.cpp calls it wherever a kernel does.
 void check_access(const void* address, std::size_t bytes, Access access);
 

@@ -1,0 +1,43 @@
+// A GPU for LibTorch's CPU build, in one process: tensors of the device `cuda:0` lie in the host's
+// memory, and ATen's operations on them are those of the CPU. So what the product does with a GPU
+// runs where there is none, and is watched:
+// - a copy between page-locked memory and the device that is not waited for is done when an event
+//   behind it is seen done, by chance a few queries later, or when somebody waits. Until then the
+//   host's memory must stay as it is, and has nothing that came from the device;
+// - memory is filled with NaN before it is given and when it is freed;
+// - every wait of the host for the device is counted;
+// - any call may be made to fail.
+//
+// Linked into a program, it is there. Operations are computed when they are called: two streams
+// that do not wait for each other look as if they did.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace retina::fake_device {
+
+// What goes wrong: the memory ends, or calls fail from one on, as a broken GPU's do.
+struct Faults {
+  std::int64_t memory_bytes = std::int64_t{8} << 30;
+  std::int64_t out_of_memory_at = -1;  // allocation number, counted from 0; -1: none
+  std::int64_t broken_from = -1;       // operation number
+};
+
+// Begins to count anew.
+void reset(const Faults& faults = {});
+
+struct Counts {
+  std::int64_t operations = 0, allocations = 0;
+  std::int64_t waits = 0;            // the host for the device
+  std::vector<std::string> waiting;  // the operations that waited, in order
+  std::int64_t late_copies = 0;      // that were not waited for
+};
+Counts counts();
+
+// What the host did to memory that a copy was still to read, or the device to memory that it no
+// longer had; one line each. Empty: nothing.
+std::vector<std::string> violations();
+
+}  // namespace retina::fake_device

@@ -1,0 +1,153 @@
+// retina-train on fake_device.h, with the kernels of shared/ops emulated: that a step waits for
+// nothing, that no memory is touched while a copy needs it, and how a run ends when the GPU fails.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <optional>
+
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "tests/e2e/job.h"
+#include "tests/gpu/fake_device/fake_device.h"
+#include "tests/support/child_process.h"
+
+namespace retina {
+namespace {
+
+using testing::AnyOf, testing::ElementsAre, testing::HasSubstr, testing::IsEmpty, testing::Pair;
+
+at::Tensor pinned(int count, float value) {
+  return torch::full({count}, value, torch::TensorOptions().pinned_memory(true));
+}
+
+TEST(FakeDevice, ComputesAsTheCpu) {
+  fake_device::reset();
+  torch::manual_seed(1);
+  const at::Tensor x = torch::randn({2, 3, 9, 9}), w = torch::randn({4, 3, 3, 3});
+  const auto gradient = [&](const c10::Device& device) {
+    const at::Tensor weight = w.to(device).detach().requires_grad_();
+    torch::conv2d(x.to(device), weight, {}, 2, 1).relu().mean({2, 3}).square().sum().backward();
+    return weight.grad().cpu();
+  };
+  EXPECT_TRUE(torch::allclose(gradient(torch::kCUDA), gradient(torch::kCPU), 1e-5, 1e-6));
+  EXPECT_THAT(fake_device::violations(), IsEmpty());
+}
+
+TEST(FakeDevice, SeesHostMemoryThatChangesUnderACopy) {
+  fake_device::reset();
+  at::Tensor host = pinned(1000, 1);
+  const at::Tensor device = host.to(torch::kCUDA, /*non_blocking=*/true);
+  EXPECT_EQ(fake_device::counts().waits, 0);
+  host.fill_(2);
+  EXPECT_THAT(fake_device::violations(), ElementsAre(HasSubstr("changed before it was copied")));
+}
+
+TEST(FakeDevice, GivesTheHostNothingBeforeItsCopyIsDone) {
+  fake_device::reset();
+  const at::Tensor device = torch::full({5}, 3.0F, torch::kCUDA);
+  at::Tensor host = pinned(5, 0);
+  host.copy_(device, /*non_blocking=*/true);
+  EXPECT_TRUE(host.isnan().all().item<bool>());
+  torch::cuda::synchronize();
+  EXPECT_TRUE(host.eq(3).all().item<bool>());
+}
+
+TEST(FakeDevice, HasMemoryThatIsNotANumberUntilItIsWritten) {
+  fake_device::reset();
+  EXPECT_TRUE(torch::empty({100}, torch::kCUDA).isnan().all().item<bool>());
+}
+
+// What a run on the fake device came to.
+struct Outcome {
+  ProcessResult result;
+  std::optional<JsonFile> report = {};  // none where the program was ended by a signal
+
+  std::int64_t count(const char* name) const { return report->root().at(name).as_int(); }
+  std::vector<std::string> texts(const char* name) const {
+    std::vector<std::string> all;
+    const JsonView list = report->root().at(name);
+    for (std::size_t i = 0; i < list.size(); ++i) all.push_back(list.at(i).as_string());
+    return all;
+  }
+};
+
+class FakeTraining : public testing::Test {
+ protected:
+  using Environment = std::vector<std::pair<std::string, std::string>>;
+
+  Outcome train(const std::string& run, int steps, const std::vector<std::string>& more = {},
+                const Environment& faults = {}) const {
+    std::vector<std::string> command = job_.train_command(job_ / run, steps, more);
+    command[0] = RETINA_FAKE_TRAIN;
+    set_value(command, "--device", "cuda");
+    std::vector<std::string> whole = {"env", cat("RETINA_FAKE_REPORT=", job_ / "report")};
+    for (const auto& [name, value] : faults) whole.push_back(cat(name, "=", value));
+    whole.insert(whole.end(), command.begin(), command.end());
+    if (path_exists(job_ / "report")) remove_file(job_ / "report");
+    Outcome outcome{.result = run_process(whole)};
+    if (path_exists(job_ / "report")) outcome.report = JsonFile::read(job_ / "report");
+    return outcome;
+  }
+
+  double loss(const std::string& run) const { return first_step(job_ / run, "loss"); }
+
+  const Job job_;
+};
+
+TEST_F(FakeTraining, HasTheCpusLossesAndTouchesNoMemoryThatACopyNeeds) {
+  const Outcome fake = train("fake", 2);
+  ASSERT_EQ(fake.result.exit_code, 0) << fake.result.err;
+  EXPECT_THAT(fake.result.err, HasSubstr("cuda:0"));
+  EXPECT_THAT(fake.texts("violations"), IsEmpty());
+  EXPECT_GT(fake.count("late_copies"), 2) << "images are not waited for";
+  ASSERT_EQ(run_process(job_.train_command(job_ / "cpu", 2)).exit_code, 0);
+  EXPECT_NEAR(loss("fake"), loss("cpu"), 1e-4 * loss("cpu"));
+}
+
+// What a longer run waits for more often than a shorter one is in its steps: each waits for the one
+// before it, after it has been launched itself.
+TEST_F(FakeTraining, WaitsForNothingInAStepButTheStepBefore) {
+  const std::vector<std::string> plain = {"--checkpoint-every", "1000epochs"};
+  const Outcome few = train("few", 1, plain), many = train("many", 4, plain);
+  ASSERT_EQ(many.result.exit_code, 0) << many.result.err;
+  std::map<std::string, int> more;
+  for (const std::string& who : many.texts("waiting")) ++more[who];
+  for (const std::string& who : few.texts("waiting")) --more[who];
+  std::erase_if(more, [](const auto& one) { return one.second == 0; });
+  EXPECT_THAT(more, ElementsAre(Pair("an event", 3)));
+}
+
+TEST_F(FakeTraining, GoesOnAfterMemoryThatRanOut) {
+  const Outcome whole = train("whole", 1);
+  ASSERT_EQ(whole.result.exit_code, 0) << whole.result.err;
+  const std::int64_t allocations = whole.count("allocations");
+  int halved = 0;
+  for (int part = 1; part <= 3; ++part) {
+    const std::string run = cat("memory", part);
+    const Outcome outcome =
+        train(run, 1, {}, {{"RETINA_FAKE_OUT_OF_MEMORY_AT", cat(allocations * part / 4)}});
+    EXPECT_THAT(outcome.result.exit_code, AnyOf(0, 69)) << outcome.result.err;
+    if (outcome.result.exit_code != 0) continue;
+    ++halved;
+    EXPECT_THAT(outcome.texts("violations"), IsEmpty());
+    EXPECT_NEAR(loss(run), loss("whole"), 0.05 * loss("whole")) << "batch norm of fewer images";
+  }
+  EXPECT_GT(halved, 0);
+}
+
+TEST_F(FakeTraining, EndsWhenTheGpuBreaks) {
+  const Outcome whole = train("whole", 1);
+  ASSERT_EQ(whole.result.exit_code, 0) << whole.result.err;
+  const std::int64_t operations = whole.count("operations");
+  for (int part = 0; part < 4; ++part) {
+    const Outcome broken = train(cat("broken", part), 1, {},
+                                 {{"RETINA_FAKE_BROKEN_FROM", cat(operations * part / 4)}});
+    EXPECT_THAT(broken.result.exit_code, AnyOf(69, 70)) << broken.result.err;
+    EXPECT_THAT(broken.result.err, HasSubstr("unspecified launch failure"));
+  }
+}
+
+}  // namespace
+}  // namespace retina

@@ -1,0 +1,50 @@
+// Makes a program run on fake_device.h: linked in beside its main(). The environment says what goes
+// wrong, RETINA_FAKE_MEMORY_BYTES, RETINA_FAKE_OUT_OF_MEMORY_AT and RETINA_FAKE_BROKEN_FROM; at its
+// end it writes what was counted to the file RETINA_FAKE_REPORT.
+#include <cstdlib>
+#include <string>
+
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "tests/gpu/fake_device/fake_device.h"
+
+namespace retina::fake_device {
+namespace {
+
+void take(const char* name, std::int64_t& number) {
+  if (const char* const text = std::getenv(name)) number = std::stoll(text);
+}
+
+struct Program {
+  Program() {
+    Faults faults;
+    take("RETINA_FAKE_MEMORY_BYTES", faults.memory_bytes);
+    take("RETINA_FAKE_OUT_OF_MEMORY_AT", faults.out_of_memory_at);
+    take("RETINA_FAKE_BROKEN_FROM", faults.broken_from);
+    reset(faults);
+  }
+
+  ~Program() {
+    const char* const report = std::getenv("RETINA_FAKE_REPORT");
+    if (report == nullptr) return;
+    const std::vector<std::string> found = violations();  // looks at what is still under way, too
+    const Counts counted = counts();
+    JsonWriter json;
+    json.begin_object()
+        .field("operations", counted.operations)
+        .field("allocations", counted.allocations)
+        .field("waits", counted.waits)
+        .field("late_copies", counted.late_copies);
+    json.key("waiting").begin_array();
+    for (const std::string& who : counted.waiting) json.value(who);
+    json.end_array().key("violations").begin_array();
+    for (const std::string& what : found) json.value(what);
+    json.end_array().end_object();
+    write_file_atomically(report, json.text());
+  }
+};
+
+const Program kProgram;
+
+}  // namespace
+}  // namespace retina::fake_device
