@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <optional>
+#include <set>
 
 #include "evaluate/page/eval_page.h"
 #include "shared/base/cat.h"
@@ -22,18 +23,26 @@ std::string quoted(const std::string& text) {
   return JsonWriter().value(text).text();
 }
 
-std::string no_score_text(const EvalOptions& options, const std::vector<Detection>& detections) {
+std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folder,
+                       const Drawn& drawn, const std::vector<Detection>& detections) {
+  std::string text = "drawn: none";
+  if (drawn.image_count > 0)
+    text = cat("drawn: ", drawn.image_count, " in ", folder.path(), "/drawn");
+  const auto asked = static_cast<std::size_t>(options.draw);
+  if (drawn.found_count > 0) {
+    return cat(text,
+               drawn.image_count < asked ? ", no other image has detections to draw\n" : "\n");
+  }
   double best_score = -1;
   for (const Detection& one : detections) best_score = std::max(best_score, one.score);
-  return cat("no score reaches --draw-score ", shortest(options.draw_score),
-             best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")"));
-}
-
-std::string drawn_text(const EvaluationFolder& folder, std::size_t image_count,
-                       const std::string& none) {
-  if (image_count == 0) return cat("drawn: none", none.empty() ? "" : ", ", none, "\n");
-  return cat("drawn: ", image_count, " in ", folder.path(), "/drawn",
-             none.empty() ? "" : ", without detections: ", none, "\n");
+  if (best_score >= options.draw_score)
+    return cat(text, ", whose detections are on other images\n");
+  const double threshold = options.score_threshold.value_or(0);
+  const bool is_filtered = threshold > options.draw_score;
+  return cat(text, drawn.image_count > 0 ? ", without detections: " : ", ", "no score reaches ",
+             is_filtered ? "--score-threshold " : "--draw-score ",
+             shortest(is_filtered ? threshold : options.draw_score),
+             best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")"), "\n");
 }
 
 namespace {
@@ -43,20 +52,22 @@ constexpr int kImageSidePx = 480;
 // --draw: those whose errors cost most, then others by id. Returns what to print about them.
 std::string draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
                        const Explanation& explanation, const Scored& scored) {
-  std::size_t image_count = 0, found_count = 0;
+  Drawn sum;
+  std::set<std::int64_t> evaluated;
+  for (const ImageInfo& image : scored.boxes.truth().images) evaluated.insert(image.id);
   draw_detections(*scored.shards, scored.boxes.detections(),
                   {.count = static_cast<std::size_t>(options.draw),
                    .score = options.draw_score,
-                   .first_ids = explanation.worst.ap_lost},
+                   .first_ids = explanation.worst.ap_lost,
+                   .may_be_drawn = [&](std::int64_t id) { return evaluated.contains(id); }},
                   [&](const DrawnImage& drawn) {
                     write_file_atomically(folder.drawn_path(drawn.image_id, drawn.file_name),
                                           encode_jpeg(drawn.image, kDrawnQuality));
                     scored.on_progress();
-                    ++image_count;
-                    found_count += drawn.found_count;
+                    ++sum.image_count;
+                    sum.found_count += static_cast<std::size_t>(drawn.found_count);
                   });
-  const std::string none = found_count > 0 ? "" : no_score_text(options, scored.boxes.detections());
-  return drawn_text(folder, image_count, none);
+  return drawn_text(options, folder, sum, scored.boxes.detections());
 }
 
 }  // namespace

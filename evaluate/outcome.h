@@ -34,11 +34,12 @@ int exit_code_for(const EvalOptions& options, const DecidingMetric& metric);
 int already_done(const EvalOptions& options, const EvaluationFolder& folder,
                  const DecidingMetric& metric);
 
-// For --draw: why no detection is drawn, and the line about what is; `none` is that reason, or
-// empty.
-std::string no_score_text(const EvalOptions& options, const std::vector<Detection>& detections);
-std::string drawn_text(const EvaluationFolder& folder, std::size_t image_count,
-                       const std::string& none);
+// What --draw has drawn, and the line that says so, and why it is not more.
+struct Drawn {
+  std::size_t image_count = 0, found_count = 0;  // images, detections on them
+};
+std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folder,
+                       const Drawn& drawn, const std::vector<Detection>& detections);
 
 // Images of a set for a report page: small JPEG files by image id, without anything drawn on them.
 // Ids that the set lacks get empty ones. `on_image` is called after each. Throws kData when a

@@ -94,7 +94,7 @@ pack_all() {
     if packs_with --split; then
       split=()
     else
-      step "$data has no validation images: a tenth of its images is set aside (coco-pack --split 0.9)"
+      step "$data has no validation images: about a tenth of its images is set aside, by file names (coco-pack --split 0.9)"
     fi
     pack train "$output/shards" "${split[@]}"
   fi
@@ -117,11 +117,13 @@ renew() {  # SOURCE RESULT
 pack_all
 
 export RETINA_WEIGHTS=${RETINA_WEIGHTS:-$data/weights}  # `make weights DATA=` leaves them there
-step "train: $ranks ranks (its lines tell how long the rest takes; stopped, the same command continues)"
+step "train, ranks: $ranks (its lines tell how long the rest takes; stopped, the same command continues)"
 launch "$bin/retina-train" --train "$train" --validation "$validation" \
   --output "$output/run" --task "$task" "$@" ||
   fail $? "training ended early, see above; with make, retina-train's options go into TRAIN_OPTIONS," \
     "OUT=FOLDER starts anew in another folder, and the same command again continues"
+
+case " $* " in *" --check-args "*) exit ;; esac
 
 step "evaluate the best checkpoint"
 renew "$output/run/checkpoints.json" "$output/evaluation/metrics.json"

@@ -240,9 +240,12 @@ std::string decided_by_data(Command command) {
     fit_to_data(job, command);
     for (const std::string& note : job.notes) text += cat(note, "\n");
     const Outlook there = outlook(job);
-    if (!there.text.empty()) text += cat(there.text, "\n");
+    text += there.text;
     if (there.is_finished) return text;
-    text += cat(course_of(job.options, job.data->plan->steps_per_epoch()), "\n");
+    const std::int64_t steps_per_epoch = job.data->plan->steps_per_epoch();
+    text += cat(course_of(job.options, steps_per_epoch), "\n");
+    const std::string warning = warning_of_course(job.options, steps_per_epoch);
+    if (!warning.empty()) text += cat("warning: ", warning, "\n");
     job.device = choose_device(job.options.compute.device);
     try {
       text += cat(TrainingRun(job).fit_into_memory().text, "\n");
@@ -250,7 +253,8 @@ std::string decided_by_data(Command command) {
       text += cat(too_little.what(), "; hint: ", too_little.hint(), "\n");
     }
   } catch (const Error& error) {
-    // No failure: this is a check of the options.
+    // What another machine may have is no failure: jobs are written where their data are not.
+    if (error.kind() != ErrorKind::kNoInput && error.kind() != ErrorKind::kUnavailable) throw;
     text += cat("not checked further: ", error.what(),
                 error.hint().empty() ? "" : cat("; hint: ", error.hint()), "\n");
   }

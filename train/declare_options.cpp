@@ -22,13 +22,14 @@ void declare_data(Cli& cli, TrainOptions& o) {
   cli.option("synthetic-size", o.data.synthetic_size, "WxH",
              "their size before resizing, a quarter of them upright");
   cli.option_or_auto("min-side", o.data.min_side_px, "PX",
-                     "resize the shorter side to this; auto: the median of the training images' "
-                     "own, 800 at most; classify: side of the square that the network sees "
-                     "[800; classify 224, cifar-cnn 32]");
+                     "resize the shorter side to this; auto: the median of the images' shorter "
+                     "sides, 800 at most; classify: side of the square that the network sees "
+                     "[800; classify 224, cifar-cnn 32]",
+                     TrainOptions::Data::kOwnSide);
   cli.option("max-side", o.data.max_side_px, "PX",
-             "but never the longer side past this (with --min-side auto, in proportion); classify: "
-             "the shorter side before validation "
-             "takes the square from the middle [1333; classify 256, cifar-cnn 32]");
+             "but never the longer side past this; classify: the shorter side before validation "
+             "takes the square from the middle [1333, with --min-side auto as far as the images "
+             "need it; classify 256, cifar-cnn 32]");
   cli.option("min-sides", o.data.min_sides_px, "PX,PX,...",
              "multi-scale: each step draws its shorter side from these");
   cli.choice("shuffle", o.data.shuffle,

@@ -96,16 +96,30 @@ bool starts_from_detector(const TrainOptions& options) try {
   return false;
 }
 
-// The median of the images' own sizes, the default size at most: for --min-side auto.
+// The value that `share` of the values do not exceed.
+int quantile(std::vector<int>& values, double share) {
+  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + place, values.end());
+  return values[static_cast<std::size_t>(place)];
+}
+
+// For --min-side auto: the median of the images' shorter sides, and what the longer sides of nearly
+// all of them are then; the default sizes at most.
 InputSides own_sides(const TrainOptions& options, const std::vector<IndexEntry>& index) {
-  std::vector<int> shorter;
-  shorter.reserve(index.size());
-  for (const IndexEntry& image : index) shorter.push_back(std::min(image.width, image.height));
-  const auto middle = shorter.begin() + static_cast<std::ptrdiff_t>(shorter.size() / 2);
-  std::nth_element(shorter.begin(), middle, shorter.end());
+  constexpr double kNearlyAll = .98;
   const InputSides most = default_sides(options.task, options.model.backbone);
-  const int min_px = std::clamp(*middle, options.least_side(), most.min_px);
-  return {.min_px = min_px, .max_px = (min_px * most.max_px + most.min_px - 1) / most.min_px};
+  const int widest = options.data.max_side_px.value_or(most.max_px);
+  std::vector<int> shorter, longer;
+  for (const IndexEntry& image : index) shorter.push_back(std::min(image.width, image.height));
+  const int least_px = options.least_side();
+  const int min_px = std::clamp(quantile(shorter, .5), least_px, std::min(most.min_px, widest));
+  for (const IndexEntry& image : index) {
+    const auto [low, high] = std::minmax(image.width, image.height);
+    longer.push_back(static_cast<int>((std::int64_t{high} * min_px + low - 1) / low));
+  }
+  const int max_px = options.data.max_side_px.value_or(
+      std::clamp(quantile(longer, kNearlyAll), min_px, most.max_px));
+  return {.min_px = min_px, .max_px = max_px};
 }
 
 void add_box_sizes(const Record& record, const InputSides& sides, std::vector<BoxSize>& boxes) {
@@ -138,24 +152,25 @@ std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& 
   return boxes;
 }
 
-// The folder's run, which stays as it is. False where there is none.
-bool look_at_run(Job& job, const RunConfig& config) {
-  job.dir = std::make_unique<RunDir>(job.options.output, RunDir::Access::kRead);
-  if (!job.dir->has_run()) return false;
+// Whether the job may start in `dir`, and from what. Changes no file.
+void check_start(Job& job, RunConfig& config) {
+  const TrainOptions& options = job.options;
   job.dir->check_own();
-  job.dir->check_same_run(config);
-  job.found = newest_checkpoint(*job.dir);
-  return true;
+  check_start_files(*job.dir, options);
+  find_checkpoint(job, config);
+  if (job.found) {
+    check_found(job, config);
+  } else if (!options.from_scratch()) {  // a run that continues no longer needs these weights
+    check_init(job, config);
+  }
 }
 
 // In a folder that cannot be written. False where its run has something left to write.
-bool open_finished_run(Job& job, const RunConfig& config) {
-  if (!look_at_run(job, config) || !is_finished(job)) return false;
-  if (job.options.resumes_file()) {
-    check_asked_for(*job.dir, *job.found, job.options.checkpoints.resume);
-  }
-  check_found(job, config);
-  return true;
+bool open_finished_run(Job& job, RunConfig& config) {
+  job.dir = std::make_unique<RunDir>(job.options.output, RunDir::Access::kRead);
+  if (!job.dir->has_run()) return false;
+  check_start(job, config);
+  return is_finished(job);
 }
 
 // What the run's folder keeps of the job. An --init that names a run's folder becomes the file of
@@ -198,17 +213,16 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
   };
 
   TrainOptions sized = options;
-  const bool wants_own_sides = cli.given("min-side") && !options.data.min_side_px;
-  if (wants_own_sides && !options.classifies() && !is_kept("min-side")) {
+  if (options.wants_own_sides() && is_kept("min-side")) {
+    if (!options.data.max_side_px) is_kept("max-side");
+  } else if (options.wants_own_sides()) {
     const InputSides own = own_sides(options, plan.index());
     sized.data.min_side_px = own.min_px;
-    if (!options.data.max_side_px) sized.data.max_side_px = own.max_px;
-    set("min-side", cat(sized.min_side()));
-    set("max-side", cat(sized.max_side()));
-    defaults.notes.push_back(cat("--min-side ", sized.min_side(), " --max-side ", sized.max_side(),
-                                 ", chosen because images of the set have this size"));
-  } else if (wants_own_sides && !options.data.max_side_px) {
-    is_kept("max-side");
+    sized.data.max_side_px = own.max_px;
+    set("min-side", cat(own.min_px));
+    set("max-side", cat(own.max_px));
+    defaults.notes.push_back(cat("--min-side ", own.min_px, " --max-side ", own.max_px,
+                                 ", chosen because half of the images are no larger"));
   }
 
   if (!options.model.anchor_sizes && !is_kept("anchor-sizes")) {
@@ -232,14 +246,7 @@ void open_run(Job& job) {
     if (!open_finished_run(job, config)) throw;
     return;
   }
-  job.dir->check_own();
-  check_start_files(*job.dir, options);
-  find_checkpoint(job, config);
-  if (job.found) {
-    check_found(job, config);
-  } else if (!options.from_scratch()) {  // a run that continues no longer needs these weights
-    check_init(job, config);
-  }
+  check_start(job, config);
   if (options.checkpoints.overwrite) job.dir->clear();
   job.dir->remove_leftovers();
   job.dir->write_config(config);
@@ -247,16 +254,36 @@ void open_run(Job& job) {
 
 Outlook outlook(Job& job) {
   const TrainOptions& options = job.options;
-  const bool has_run = options.writes() && RunDir::options_of(options.output).has_value();
-  if (!has_run || !may_continue(options) || !look_at_run(job, make_config(job))) return {};
-  Outlook result{.text = cat(options.output, ": "), .is_finished = is_finished(job)};
-  if (result.is_finished) {
-    result.text += "already finished; --overwrite trains again";
+  RunConfig config = make_config(job);
+  if (!options.writes()) {
+    if (!options.from_scratch()) check_init(job, config);
+    return {};
+  }
+  check_can_be_folder(options.output);
+  job.dir = std::make_unique<RunDir>(options.output, RunDir::Access::kRead);
+  check_start(job, config);
+  const bool has_run = job.dir->has_run();
+  Outlook result;
+  if (has_run && options.checkpoints.overwrite) {
+    result.text = cat(options.output, ": has a run, which --overwrite removes\n");
+  } else if (is_finished(job)) {
+    result = {cat(options.output,
+                  ": already finished; more --epochs or --steps continue it, "
+                  "--overwrite trains again\n"),
+              true};
   } else if (job.found) {
     const RunState state = RunState::parse(job.found->checkpoint.trainer_json, job.found->path);
-    result.text += cat("has a run, which continues after step ", state.step);
-  } else {
-    result.text += "has a run without a checkpoint, which begins again";
+    const auto schedule = [&](std::int64_t total) {
+      return options.schedule_of(
+          {.total_steps = total, .steps_per_epoch = job.data->plan->steps_per_epoch()});
+    };
+    const std::int64_t total = options.total_steps(job.data->plan->steps_per_epoch());
+    const std::string change =
+        change_of_course(schedule(state.facts.total_steps), schedule(total), state.step);
+    result.text = cat(job.found->path, ": continues after step ", state.step, "\n",
+                      change.empty() ? "" : cat(change, "\n"));
+  } else if (has_run) {
+    result.text = cat(options.output, ": has a run without a checkpoint, which begins again\n");
   }
   job.dir.reset();
   job.found.reset();

@@ -49,10 +49,10 @@ void open_run(Job& job);
 
 // What the job would do with a run that is in --output already.
 struct Outlook {
-  std::string text{};  // a line; "" where there is no run
+  std::string text{};  // lines; "" where there is no run
   bool is_finished = false;
 };
-// Changes nothing; the data are open. Throws as open_run(). Rank 0.
+// open_run() without changing anything. Rank 0.
 Outlook outlook(Job& job);
 
 // Whether the checkpoint to continue from is the run's last, and its report is written.

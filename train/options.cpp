@@ -125,6 +125,14 @@ void check_sources(const TrainOptions& o) {
 
 void check_images(const TrainOptions& o) {
   const TrainOptions::Data& data = o.data;
+  if (o.wants_own_sides() && o.classifies()) {
+    refuse("min-side", "auto", "pixels: a classifier's images all become the same square");
+  }
+  if (o.wants_own_sides() && !o.data.min_sides_px.empty()) {
+    throw Error(ErrorKind::kConfig,
+                "--min-side auto: contradicts --min-sides, which a recipe may set",
+                "give the size of validation in pixels, or --min-sides of your images' own sizes");
+  }
   const int least_side = o.least_side();
   at_least("min-side", o.min_side(), least_side);
   at_least("max-side", o.max_side(), o.min_side());

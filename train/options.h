@@ -50,6 +50,7 @@ struct TrainOptions {
     std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
     // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32.
     std::optional<int> min_side_px, max_side_px;
+    static constexpr int kOwnSide = 0;  // of min_side_px: as the images are, once they are known
     std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
     AugmentChoice augment;
     Shuffle shuffle = Shuffle::kSharded;
@@ -154,8 +155,10 @@ struct TrainOptions {
   bool freezes() const { return !from_scratch() && !classifies(); }
   Norm norm_kind() const { return model.norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
   int min_side() const {
-    return data.min_side_px.value_or(default_sides(task, model.backbone).min_px);
+    const int side = default_sides(task, model.backbone).min_px;
+    return wants_own_sides() ? std::min(side, max_side()) : data.min_side_px.value_or(side);
   }
+  bool wants_own_sides() const { return data.min_side_px == Data::kOwnSide; }
   int least_side() const { return classifies() ? 8 : 32; }
   int max_side() const {
     return data.max_side_px.value_or(default_sides(task, model.backbone).max_px);

@@ -251,8 +251,7 @@ void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_co
   std::cout << folder.path() << ": " << counted(detections_.size(), "detection") << " on "
             << counted(images_.size(), "image") << "\n";
   if (options_.draw > 0) {
-    const std::string none = drawn_count > 0 ? "" : no_score_text(options_, detections_);
-    std::cout << drawn_text(folder, drawn_count, none);
+    std::cout << drawn_text(options_, folder, {drawn_count, drawn_count}, detections_);
   }
   if (!skipped_.empty()) {
     std::cout << "skipped: " << counted_kinds(skipped_) << "; reasons in " << folder.skipped_path()

@@ -106,8 +106,8 @@ class ShardEvaluation {
 
   void tell_start() const {
     log_info("evaluating ", options_.model, " (", model_->kind(), ") on ",
-             counted(shards_->index().size(), "image"), " with ", counted(ranks_.size(), "rank"),
-             ", device ", device_text(device_));
+             counted(visited_places(shards_->index(), options_.max_images).size(), "image"),
+             " with ", counted(ranks_.size(), "rank"), ", device ", device_text(device_));
     const std::int64_t rescaled = shards_->manifest().counts.rescaled;
     if (rescaled == 0 || classifies(*model_)) return;
     log_warning(shards_->folder(), ": ", counted(rescaled, "image"),

@@ -174,14 +174,27 @@ void Cli::add_option(const std::string& name, Target target, const std::string& 
       target);
 }
 
+// "(got x, want a number)" of an option that takes "auto", too.
+std::string Cli::with_auto(std::string message) {
+  const std::string want = "want ";
+  if (const std::size_t at = message.rfind(want); at != std::string::npos) {
+    message.insert(at + want.size(), cat(kAuto, " or "));
+  }
+  return message;
+}
+
 void Cli::let_be_auto(const std::function<void()>& reset) {
   Option& option = options_.back();
   const auto assign = option.assign;
   option.assign = [assign, reset](const std::string& text) {
-    text == kAuto ? reset() : assign(text);
+    if (text == kAuto) return reset();
+    try {
+      assign(text);
+    } catch (const Error& error) {
+      throw Error(error.kind(), with_auto(error.what()), error.hint());
+    }
   };
-  // A help text with brackets tells the default itself.
-  if (option_texts_.back().empty() && !option.help.ends_with(']')) option_texts_.back() = kAuto;
+  if (option_texts_.back().empty()) option_texts_.back() = kAuto;
 }
 
 void Cli::flag(const std::string& name, bool& target, const std::string& help) {
@@ -354,8 +367,9 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
     try {
       option->assign(values.at(0));
     } catch (const Error& error) {
-      if (!error.hint().empty()) throw;
-      throw Error(error.kind(), error.what(), foreign_option_answer(program_, name));
+      const std::string answer = foreign_option_answer(program_, name);
+      if (!error.hint().empty() || answer.find(cat("--", name)) != std::string::npos) throw;
+      throw Error(error.kind(), error.what(), answer);
     }
   }
   given_[name] = source;

@@ -67,6 +67,16 @@ class Cli {
     let_be_auto([&target] { target.reset(); });
   }
 
+  // The same where "auto" has a value of its own.
+  template <class T>
+  void option_or_auto(const std::string& name, std::optional<T>& target,
+                      const std::string& value_name, const std::string& help, const T& automatic) {
+    add_option(name, &target, cat(value_name, "|", kAuto), help);
+    const std::string default_text = option_texts_.back();
+    let_be_auto([&target, automatic] { target = automatic; });
+    option_texts_.back() = default_text;
+  }
+
   // Declares a switch. "true"/"false" in a config file.
   void flag(const std::string& name, bool& target, const std::string& help);
 
@@ -160,6 +170,7 @@ class Cli {
     std::function<std::string()> word{};
   };
   static constexpr const char* kAuto = "auto";
+  static std::string with_auto(std::string message);
   void let_be_auto(const std::function<void()>& reset);
   void add_option(const std::string& name, Target target, const std::string& value_name,
                   const std::string& help);

@@ -295,6 +295,17 @@ void make_folder(const std::string& path, const std::string& option) {
   }
 }
 
+void check_can_be_folder(const std::string& path, const std::string& option) {
+  fs::path there = fs::absolute(path);
+  while (!fs::exists(fs::symlink_status(there)) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  if (is_folder(there.string())) return;
+  throw Error(ErrorKind::kCannotCreate,
+              cat(path, ": cannot create the folder (", there.string(), " is no folder)"),
+              cat("choose another ", option));
+}
+
 void make_folder_of(const std::string& path, const std::string& option) {
   make_folder(parent_of(path), option);
 }

@@ -71,7 +71,10 @@ bool name_matches(const std::string& name, const char* pattern);
 // Creates the folder and its parents. Throws kCannotCreate; `option` named it.
 void make_folder(const std::string& path, const std::string& option = "--output");
 
-// The same for the folder that the file `path` is to be in.
+// Throws as make_folder() where something else has the folder's name or a parent's; makes nothing.
+void check_can_be_folder(const std::string& path, const std::string& option = "--output");
+
+// The same as make_folder() for the folder that the file `path` is to be in.
 void make_folder_of(const std::string& path, const std::string& option = "--output");
 
 // Free bytes of the file system that holds `path`; nothing when it does not report them.

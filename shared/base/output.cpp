@@ -67,7 +67,8 @@ std::string differences(const SettingValues& before, const SettingValues& now) {
   all.insert(now.begin(), now.end());
   const auto value_in = [](const SettingValues& settings, const std::string& name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? std::string("unset") : found->second;
+    if (found == settings.end()) return std::string("unset");
+    return found->second == "null" ? std::string("the default") : found->second;
   };
   std::string text;
   for (const auto& [name, unused] : all) {

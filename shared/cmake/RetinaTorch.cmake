@@ -62,8 +62,9 @@ if(RETINA_WITH_CUDA)
   target_link_libraries(retina_nccl INTERFACE ${RETINA_NCCL} retina_cudart)
 
   # Nothing of ours names a symbol of libtorch_cuda.so: it registers its kernels when it is loaded,
-  # so the linker must keep it.
+  # so the linker must keep it. A target with the property RETINA_OWN_DEVICE has its own in its place.
   target_link_options(retina_torch INTERFACE -Wl,--no-as-needed)
   target_link_libraries(retina_torch INTERFACE
-    ${RETINA_TORCH}/lib/libtorch_cuda.so ${RETINA_TORCH}/lib/libc10_cuda.so retina_cudart)
+    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:RETINA_OWN_DEVICE>>>:${RETINA_TORCH}/lib/libtorch_cuda.so>
+    ${RETINA_TORCH}/lib/libc10_cuda.so retina_cudart)
 endif()

@@ -21,8 +21,8 @@ namespace {
     gpus.insert(one.ids.begin(), one.ids.end());
   }
   throw Error(ErrorKind::kConfig,
-              cat("this node has ", counted(rank_count, "rank"), " and ",
-                  counted(gpus.size(), "GPU"), " (want one GPU per rank)"),
+              cat("this node has ", rank_count, " ranks and ", gpus.size(),
+                  gpus.size() == 1 ? " GPU" : " GPUs", " (want one GPU per rank)"),
               "start fewer ranks on each node, or use --device cpu");
 }
 

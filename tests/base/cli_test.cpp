@@ -397,7 +397,7 @@ TEST_F(CliTest, AutoLeavesAnOptionToTheProgram) {
   parse({"--shares", "auto"});
   EXPECT_FALSE(options_.shares.has_value());
   EXPECT_TRUE(cli_.given("shares"));
-  EXPECT_THAT(refusal({"--shares", "automatic"}).what(), HasSubstr("a number"));
+  EXPECT_THAT(refusal({"--shares", "automatic"}).what(), HasSubstr("want auto or a number"));
   const std::string help = cli_.help_text();
   EXPECT_THAT(help, HasSubstr("--shares LIST|auto"));
   EXPECT_THAT(help, HasSubstr("by level [1,2]"));
@@ -405,7 +405,7 @@ TEST_F(CliTest, AutoLeavesAnOptionToTheProgram) {
 
   Cli other("program", "", "");
   std::optional<int> side;
-  other.option_or_auto("side", side, "PX", "in pixels [800]");
+  other.option_or_auto("side", side, "PX", "in pixels [800]", 0);
   EXPECT_THAT(other.help_text(), HasSubstr("in pixels [800]\n")) << "the text says it itself";
 }
 

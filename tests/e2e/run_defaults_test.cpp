@@ -121,41 +121,69 @@ TEST(RunDefaults, TrainAtTheImagesOwnSize) {
   std::vector<int> sides;
   for (const IndexEntry& image : index) sides.push_back(std::min(image.width, image.height));
   std::sort(sides.begin(), sides.end());
-  const int own = sides[sides.size() / 2];
+  const int own = sides[(sides.size() - 1) / 2];
   auto command = plain_command(job, job / "run", {"--steps", "1", "--anchor-sizes", "auto"});
   set_value(command, "--min-side", "auto");
   command.erase(std::find(command.begin(), command.end(), "--max-side"),
                 std::find(command.begin(), command.end(), "--device"));
   const ProcessResult done = run_process(command);
   ASSERT_EQ(done.exit_code, 0) << done.err;
-  const int longest = (own * 1333 + 799) / 800;
-  EXPECT_THAT(done.err, HasSubstr(cat("--min-side ", own, " --max-side ", longest, ", chosen")));
+  EXPECT_THAT(done.err, HasSubstr(cat("--min-side ", own, " --max-side ")));
   const JsonFile config = config_of(job / "run");
   const JsonView options = config.root().at("options");
   EXPECT_EQ(options.at("min-side").as_int(), own);
-  EXPECT_EQ(options.at("max-side").as_int(), longest);
+  for (const IndexEntry& image : index) {
+    const double ratio = static_cast<double>(std::max(image.width, image.height)) /
+                         std::min(image.width, image.height);
+    EXPECT_LT(own * ratio, static_cast<double>(options.at("max-side").as_int()) * 1.1)
+        << "images of this shape are not made smaller";
+  }
   // The same command continues.
   EXPECT_THAT(run_process(command).out, HasSubstr("already finished"));
   set_value(command, "--steps", "2");
   EXPECT_EQ(run_process(command).exit_code, 0);
 }
 
-TEST(RunDefaults, CheckArgsTellsOfTheRunThatIsThere) {
+TEST(RunDefaults, OwnSizesKeepWithinAMaxSideAndRefuseWhatHasSizesOfItsOwn) {
   const Job job;
   const auto check = [&](std::vector<std::string> more) {
-    more.insert(more.end(), {"--recipe", "none", "--check-args"});
-    return run_process(plain_command(job, job / "run", more)).out;
+    more.push_back("--check-args");
+    auto command = plain_command(job, job / "run", more);
+    set_value(command, "--min-side", "auto");
+    return run_process(command);
   };
+  EXPECT_THAT(check({}).out, HasSubstr("--min-side 96 --max-side 96, chosen"));
+  const ProcessResult scales = check({"--min-sides", "64,80"});
+  EXPECT_EQ(scales.exit_code, 78);
+  EXPECT_THAT(scales.err, HasSubstr("--min-side auto: contradicts --min-sides"));
+}
+
+TEST(RunDefaults, CheckArgsTellsOfTheRunThatIsThere) {
+  const Job job;
+  const auto result = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--recipe", "none", "--check-args"});
+    return run_process(plain_command(job, job / "run", more));
+  };
+  const auto check = [&](const std::vector<std::string>& more) { return result(more).out; };
   const std::vector<std::string> one_step = {"--steps", "1", "--recipe", "none"};
   ASSERT_EQ(run_process(plain_command(job, job / "run", one_step)).exit_code, 0);
   const std::string finished = check({"--steps", "1"});
-  EXPECT_THAT(finished, HasSubstr("run: already finished; --overwrite trains again\n"));
+  EXPECT_THAT(finished, HasSubstr("run: already finished; more --epochs or --steps continue it"));
   EXPECT_THAT(finished, Not(HasSubstr("memory: ")));
-  EXPECT_THAT(check({"--steps", "1", "--overwrite"}), Not(HasSubstr("finished")));
+  EXPECT_THAT(check({"--steps", "1", "--overwrite"}), HasSubstr("which --overwrite removes\n"));
   const std::string longer = check({"--steps", "3"});
-  EXPECT_THAT(longer, HasSubstr("run: has a run, which continues after step 1\n"));
+  EXPECT_THAT(longer, HasSubstr(": continues after step 1\n"));
+  EXPECT_THAT(longer, HasSubstr("continues at step 1 with another length"));
+  EXPECT_THAT(longer, HasSubstr("warning: the run ends in its warm-up"));
   EXPECT_THAT(longer, HasSubstr("memory: "));
-  EXPECT_THAT(check({"--steps", "3", "--momentum", "0.5"}), HasSubstr("not checked further: "));
+  // What the run itself would refuse.
+  EXPECT_EQ(result({"--steps", "3", "--momentum", "0.5"}).exit_code, 78);
+  EXPECT_EQ(result({"--resume", "never"}).exit_code, 78);
+  EXPECT_EQ(result({"--init", job / "run", "--head-norm", "none", "--resume", "never"}).exit_code,
+            78);
+  auto elsewhere = plain_command(job, job.train_shards() + "/manifest.json", {"--check-args"});
+  EXPECT_EQ(run_process(elsewhere).exit_code, 73);
+  EXPECT_THAT(run_process(elsewhere).err, HasSubstr("cannot create the folder"));
 }
 
 // How many steps an epoch has is known from the data alone.

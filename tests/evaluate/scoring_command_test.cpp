@@ -203,7 +203,7 @@ TEST_F(ScoringCommand, BoxesWithoutSizeAreScoredWithTheSameWarning) {
       detections_, R"([{"image_id": 1, "category_id": 7, "bbox": [1, 1, 0, 2], "score": 0.5}])");
   const ProcessResult result = run();
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("warning: 1 box has no width or no height: never a hit"));
+  EXPECT_THAT(result.err, HasSubstr("warning: 1 detection has no width or no height: never a hit"));
 }
 
 TEST_F(ScoringCommand, NumbersThatAreNoBoxAreBadDataNamingTheEntry) {

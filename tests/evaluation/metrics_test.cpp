@@ -310,10 +310,11 @@ TEST(MetricsText, TheTableHasOneRowAClassAndDashesForNothingToFind) {
   Scene scene;
   scene.object(1, 3, {0, 0, 40, 40});
   scene.detect(1, 3, {0, 0, 40, 40}, .5);
-  EXPECT_EQ(class_table_text(score(scene)),
-            "class      AP    AP50    AP75   small  medium   large   AR100   objects     found\n"
-            "cat     1.000   1.000   1.000       -   1.000       -   1.000         1         1\n"
-            "dog         -       -       -       -       -       -       -         0         0\n");
+  EXPECT_EQ(
+      class_table_text(score(scene)),
+      "class      AP    AP50    AP75   small  medium   large   AR100   objects  detections\n"
+      "cat     1.000   1.000   1.000       -   1.000       -   1.000         1           1\n"
+      "dog         -       -       -       -       -       -       -         0           0\n");
 }
 
 TEST(MetricsText, ATableOfControlCharactersIsSafeToShow) {

@@ -105,8 +105,12 @@ class InstalledPrograms(unittest.TestCase):
         self.assertIn(str(self.libraries / "libretina_eval_model.so"), opened_libraries(done, "retina-eval"))
 
     def test_weights_are_fetched_and_imported_without_a_path_to_the_programs(self):
-        self.assertEqual(fetched_weights(self.program(WEIGHTS), self.folder),
-                         ["retinanet_resnet50_fpn_v2_coco-5905b1c5.pt"])
+        second = self.folder / "usr local bin/weights"
+        second.parent.mkdir()
+        second.symlink_to(self.program(WEIGHTS))
+        for command in (self.program(WEIGHTS), second):
+            folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+            self.assertEqual(fetched_weights(command, folder), ["retinanet_resnet50_fpn_v2_coco-5905b1c5.pt"])
 
     def test_two_ranks_train_with_the_systems_open_mpi(self):
         words = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", self.program("retina-train"),

@@ -95,7 +95,7 @@ class Local(unittest.TestCase):
         self.assertEqual(self.packs(), [self.packed(
             "coco", "annotations/instances_train.json", "images/train", "shards", "--split", "0.9")])
         done = self.start(1)
-        self.assertIn("has no validation images: a tenth of its images is set aside", done.stdout)
+        self.assertIn("has no validation images: about a tenth of its images is set aside", done.stdout)
         training, = [call for call in self.calls(1) if "--train" in call]
         self.assertEqual(training[training.index("--train") + 1], f"{out}/shards/train")
         self.assertEqual(training[training.index("--validation") + 1], f"{out}/shards/validation")

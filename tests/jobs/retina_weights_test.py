@@ -16,6 +16,7 @@ FIXTURES = SOURCE / "tests/convert/fixtures"
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 # In the place of retina-convert: a checkpoint that tells of which file it is.
 CONVERT = """#!/usr/bin/env bash
+[ "$1" != --version ] || exit 0
 [ "$1 $3" = "--import --output" ] || exit 64
 { echo "made of"; sha256sum <"$2"; } >"$4"
 """
@@ -168,7 +169,8 @@ class RetinaWeights(DownloadTest):
             self.assertIn(" ca-certificates", lines[0], name)
 
     def test_a_failing_import_gives_its_own_exit_code(self):
-        self.write_convert("#!/usr/bin/env bash\necho 'retina-convert: error: bad' >&2\nexit 65\n")
+        self.write_convert("#!/usr/bin/env bash\n[ $1 != --version ] || exit 0\n"
+                           "echo 'retina-convert: error: bad' >&2\nexit 65\n")
         self.expect_refusal(65, "retina-convert: error: bad")
 
     @unittest.skipUnless((BUILD / "bin/retina-convert").exists(), "no retina-convert in the build")
@@ -220,6 +222,22 @@ class RetinaWeights(DownloadTest):
                        self.bin / tool)
         self.expect_refusal(69, "retina-convert", "make weights DATA=DIR", PATH=str(self.bin))
         self.assertEqual(self.mirror.gets, [])
+
+    def test_a_retina_convert_that_does_not_start_is_told_before_anything_is_fetched(self):
+        self.write_convert("#!/bin/sh\nexit 127\n")
+        self.expect_refusal(69, "does not start")
+        self.assertEqual(self.mirror.gets, [])
+
+    def test_tables_with_windows_line_ends_are_read_and_empty_ones_refused(self):
+        text = self.mirror.table.read_text()
+        self.mirror.table.write_bytes(text.replace("\n", "\r\n").encode())
+        self.expect_done()
+        self.mirror.table.write_text("# nothing\n")
+        self.expect_refusal(65, "names no weights")
+
+    def test_names_are_one_word_each(self):
+        for name, told in ("", '""'), ("first second", "first second"):
+            self.expect_refusal(64, f"{told}: no weights have this name", words=(name,))
 
     def test_two_at_once_are_refused(self):
         (self.output / ".download").mkdir(parents=True)

@@ -113,7 +113,7 @@ TEST(Recipes, RefuseToBeginWithoutTheirBackbone) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig) << name;
     EXPECT_THAT(error.what(), testing::HasSubstr("--init is missing"));
     EXPECT_THAT(error.hint(), testing::HasSubstr(cat("make weights DATA=. WEIGHTS=", weights,
-                                                     " (in the image: ")));
+                                                     " (without the sources: ")));
     EXPECT_THAT(error.hint(), testing::HasSubstr(cat("), then --init ", weights, "; ")));
     EXPECT_NO_THROW(parse({"--recipe", name, "--synthetic", "8"})) << "a speed test";
   }

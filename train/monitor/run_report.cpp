@@ -49,7 +49,7 @@ std::vector<StepCurve> step_curves(Task task, bool has_traffic) {
       {"Training loss", "loss", losses, Shown::kBoth},
       {"Training accuracy", "share of the images", accuracies},
       {"Learning rate",
-       "learning rate",
+       "at each step",
        {{"lr", [](const auto& m) { return m.learning_rate; }}},
        Shown::kEachStep},
       {"Throughput",

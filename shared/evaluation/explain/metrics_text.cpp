@@ -106,13 +106,13 @@ std::string class_table_text(const CocoMetrics& metrics) {
   }
   std::string text = padded_right("class", name_width);
   for (const char* title : kTitles) text += padded_left(title, 8);
-  text += padded_left("objects", 10) + padded_left("found", 10) + "\n";
+  text += padded_left("objects", 10) + padded_left("detections", 12) + "\n";
   for (const ClassMetrics& one : metrics.per_class) {
     const std::string name = escaped(one.name);
     text += name + std::string(name_width - character_count(name), ' ');
     for (const std::size_t column : kColumns)
       text += padded_left(metric_text(one.stats[column]), 8);
-    text += padded_left(cat(one.object_count), 10) + padded_left(cat(one.detection_count), 10);
+    text += padded_left(cat(one.object_count), 10) + padded_left(cat(one.detection_count), 12);
     text += "\n";
   }
   return text;
@@ -144,8 +144,8 @@ std::string oddities_text(const CocoMetrics& metrics) {
                             "score (calibration, thresholds) is not"));
   }
   if (const auto count = metrics.empty_box_count; count > 0) {
-    sentences.push_back(
-        cat(count, count == 1 ? " box has" : " boxes have", " no width or no height: never a hit"));
+    sentences.push_back(cat(count, count == 1 ? " detection has" : " detections have",
+                            " no width or no height: never a hit"));
   }
   std::string text;
   for (const std::string& sentence : sentences) text += (text.empty() ? "" : "; ") + sentence;

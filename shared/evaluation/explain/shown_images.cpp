@@ -103,6 +103,7 @@ void draw_detections(const ShardSet& shards, const std::vector<Detection>& detec
   std::size_t drawn = 0;
   for (const std::size_t place : places) {
     if (drawn == options.count) break;
+    if (options.may_be_drawn && !options.may_be_drawn(index[place].image_id)) continue;
     const auto found = detections_of(index[place].image_id, detections);
     const bool is_shown = std::any_of(found.begin(), found.end(), [&](const Detection& one) {
       return one.score >= options.score;

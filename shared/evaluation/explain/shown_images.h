@@ -33,9 +33,10 @@ int draw_found(Image& image, std::span<const Detection> found, double score,
                const CategoryMap& categories);
 
 struct DrawOptions {
-  std::size_t count = 0;                     // images at most
-  double score = 0.4;                        // detections below are not drawn
-  std::vector<std::int64_t> first_ids = {};  // these come first, in this order
+  std::size_t count = 0;                                         // images at most
+  double score = 0.4;                                            // detections below are not drawn
+  std::vector<std::int64_t> first_ids = {};                      // these come first, in this order
+  std::function<bool(std::int64_t image_id)> may_be_drawn = {};  // empty: all
 };
 
 // Calls `use` for images that have objects or detections worth drawing, the first by id unless
