@@ -93,7 +93,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
                : cat(" (boxes without an area, ignored: ", data.train->ignored_boxes, ")"),
            ", ", options.step_images(), " per step; ",
            word_of(kOptimizers, options.optimizer.rule.kind), ", learning rate ",
-           shortest(options.effective_lr()), " (base ", shortest(options.base_lr()),
+           rate_text(options.effective_lr()), " (base ", rate_text(options.base_lr()),
            options.optimizer.lr_scaling == LrScaling::kLinear ? cat(" for ", reference, " per step")
                                                               : "",
            ", --lr-scaling ", word_of(kLrScalings, options.optimizer.lr_scaling), ")");

@@ -17,10 +17,7 @@
 #include "train/run/initial_weights.h"
 
 namespace retina {
-namespace {
 
-// The config of a run's newest checkpoint that is whole: all have the run's model. "" without one;
-// what is damaged is told where the run is opened.
 std::string config_of_run(const std::string& folder) {
   std::vector<std::string> names = checkpoint_files(folder);
   std::reverse(names.begin(), names.end());
@@ -33,6 +30,8 @@ std::string config_of_run(const std::string& folder) {
   }
   return "";
 }
+
+namespace {
 
 std::string joined(const std::vector<double>& values) {
   std::string text;

@@ -2,6 +2,8 @@
 // the model follows from it.
 #pragma once
 
+#include <string>
+
 #include "shared/base/cli.h"
 #include "shared/comm/communicator.h"
 #include "train/options.h"
@@ -16,5 +18,9 @@ namespace retina {
 // nothing to start from), kData (a damaged checkpoint, or another's under a name), as validate().
 // Collective.
 void follow_init(TrainOptions& options, const Cli& cli, Communicator& communicator);
+
+// The config of a run's newest checkpoint that is whole: all have the run's model. "" without one;
+// what is damaged is told where the run is opened.
+std::string config_of_run(const std::string& folder);
 
 }  // namespace retina

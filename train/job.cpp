@@ -10,6 +10,7 @@
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/job/rank_program.h"
+#include "train/initial_model.h"
 #include "train/run/initial_weights.h"
 #include "train/run/run_state.h"
 
@@ -89,9 +90,10 @@ std::optional<OptionTexts> options_before(const TrainOptions& options) try {
 
 bool starts_from_detector(const TrainOptions& options) try {
   if (options.from_scratch()) return false;
-  const std::string file = resolve_checkpoint(options.model.init);
-  return initial_model_of(read_checkpoint_header(file).config_json, file)
-      .gives_all(Task::kDetection);
+  const std::string& init = options.model.init;
+  const std::string config =
+      is_folder(init) ? config_of_run(init) : read_checkpoint_header(init).config_json;
+  return initial_model_of(config, init).gives_all(Task::kDetection);
 } catch (const Error&) {
   return false;
 }

@@ -105,13 +105,6 @@ void append(RunDefaults& all, const RunDefaults& more) {
   all.notes.insert(all.notes.end(), more.notes.begin(), more.notes.end());
 }
 
-// Rates in words: four digits are enough.
-std::string rate_text(double rate) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", rate);
-  return text;
-}
-
 std::string listed(const std::vector<std::int64_t>& steps) {
   std::string text;
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -130,6 +123,12 @@ std::string drops_of(const ScheduleOptions& schedule) {
 }
 
 }  // namespace
+
+std::string rate_text(double rate) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", rate);
+  return text;
+}
 
 RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunStart& start) {
   RunDefaults result;

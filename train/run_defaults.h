@@ -35,6 +35,9 @@ struct RunDefaults {
 // Options that are given are not among the settings. --anchor-sizes is for the caller.
 RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunStart& start);
 
+// A learning rate in words: four digits are enough.
+std::string rate_text(double rate);
+
 // The run's length and learning rate in words: "105 epochs of 19 steps, 1995 steps in all; ...".
 std::string course_of(const TrainOptions& options, std::int64_t steps_per_epoch);
 

@@ -469,7 +469,7 @@ function faultsCard(split) {
       `All false detections cost ${num(split.false_positive_cost)}, all missed objects ` +
       `${num(split.false_negative_cost)}; costs overlap. After TIDE (Bolya et al. 2020): IoU ` +
       `${num(split.iou)} is a hit, below ${num(split.background_iou)} is background, ` +
-      `${split.max_detections} detections per image.`));
+      `${split.max_detections} detections per image. COCO's AP50 keeps so many of each class, and may differ.`));
 }
 
 // The classes with the most errors of a kind.

@@ -179,8 +179,11 @@ TEST(RunDefaults, CheckArgsTellsOfTheRunThatIsThere) {
   // What the run itself would refuse.
   EXPECT_EQ(result({"--steps", "3", "--momentum", "0.5"}).exit_code, 78);
   EXPECT_EQ(result({"--resume", "never"}).exit_code, 78);
-  EXPECT_EQ(result({"--init", job / "run", "--head-norm", "none", "--resume", "never"}).exit_code,
-            78);
+  const ProcessResult other = run_process(plain_command(
+      job, job / "other",
+      {"--steps", "1", "--init", job / "run", "--head-norm", "none", "--check-args"}));
+  EXPECT_EQ(other.exit_code, 78);
+  EXPECT_THAT(other.err, HasSubstr("architecture differs"));
   auto elsewhere = plain_command(job, job.train_shards() + "/manifest.json", {"--check-args"});
   EXPECT_EQ(run_process(elsewhere).exit_code, 73);
   EXPECT_THAT(run_process(elsewhere).err, HasSubstr("cannot create the folder"));

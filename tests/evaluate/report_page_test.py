@@ -289,13 +289,13 @@ class ReportPageTest(unittest.TestCase):
         # Many weak detections, few confident ones: each is described.
         self.assertEqual(
             sentence((0, 9000, 0), (1, 4000, .03), (3, 900, .34), (4, 0, 0), (7, 300, .95), (8, 200, .99)),
-            "Detections of score 0.1 to 0.2 are right less often than it says (below the dashed line), "
+            "Detections of score 0.1 to 0.2 are right less often than their score says (below the dashed line), "
             "those of score 0.7 to 0.9 more often (above it).")
         self.assertEqual(sentence((1, 500, .02), (2, 500, .03), (5, 500, .2)),
-                         "Detections of score 0.1 to 0.3, 0.5 to 0.6 are right less often than it says "
+                         "Detections of score 0.1 to 0.3, 0.5 to 0.6 are right less often than their score says "
                          "(below the dashed line).")
         self.assertEqual(sentence((8, 500, 1)), "Detections of score 0.8 to 0.9 are right more often than "
-                         "it says (above the dashed line).")
+                         "their score says (above the dashed line).")
         # One detection says nothing.
         self.assertEqual(sentence((2, 400, .26), (8, 1, 0), (9, 1, 1)),
                          "Detections are right about as often as their score says.")

@@ -123,10 +123,11 @@ std::string render_preview(const PreviewInput& input) {
   if (input.plan.options().framing == Framing::kSquare) {
     gallery.note = "";
   } else {
-    const std::vector<Headline> boxes = {{"boxes", cat(counts.boxes), "that are trained on"},
-                                         {"not covered by an anchor", cat(counts.uncovered),
-                                          share_text(counts.uncovered, counts.boxes)},
-                                         {"without a box", cat(counts.without_boxes), "samples"}};
+    const std::vector<Headline> boxes = {
+        {"boxes", cat(counts.boxes), "that are trained on"},
+        {cat("below IoU ", shortest(input.foreground_iou), " with every anchor"),
+         cat(counts.uncovered), share_text(counts.uncovered, counts.boxes)},
+        {"without a box", cat(counts.without_boxes), "samples"}};
     report.metrics.insert(report.metrics.end(), boxes.begin(), boxes.end());
   }
   report.galleries.push_back(std::move(gallery));

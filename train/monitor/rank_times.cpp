@@ -92,8 +92,8 @@ Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
               .columns = {"rank", "images", "compute ms", "data wait ms", "waits for gradients ms",
                           "compute s", "data wait s", "waits for gradients s"},
               .note = cat("Median per step and sum over ", counted(step_count, "step"),
-                          ", slowest rank per image first. Waiting for gradients is waiting for "
-                          "gradients on their way and for slower ranks."),
+                          ", slowest rank per image first. A rank waits for gradients until slower "
+                          "ranks have theirs and the sums have arrived."),
               .wide = true};
   if (rows.size() > kRowsInTable) {
     table.note += cat(" The ", kRowsInTable, " slowest of ", rows.size(), ".");

@@ -216,7 +216,7 @@ function calibrationSentence(bins, {many, score}) {
   const less = listed(-1), more = listed(1);
   const subject = many[0].toUpperCase() + many.slice(1);
   if (!less && !more) return `${subject} are right about as often as their ${score} says.`;
-  const tail = `often than it says (${less ? "below" : "above"} the dashed line)`;
+  const tail = `often than their ${score} says (${less ? "below" : "above"} the dashed line)`;
   return `${subject} of ${score} ${less || more} are right ${less ? "less" : "more"} ${tail}` +
     (less && more ? `, those of ${score} ${more} more often (above it).` : ".");
 }

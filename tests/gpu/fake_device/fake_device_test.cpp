@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -104,6 +105,28 @@ TEST_F(FakeTraining, HasTheCpusLossesAndTouchesNoMemoryThatACopyNeeds) {
   EXPECT_GT(fake.count("late_copies"), 2) << "images are not waited for";
   ASSERT_EQ(run_process(job_.train_command(job_ / "cpu", 2)).exit_code, 0);
   EXPECT_NEAR(loss("fake"), loss("cpu"), 1e-4 * loss("cpu"));
+}
+
+// The other kernels: biases added as batch norm is folded, bfloat16; and detections of a
+// validation.
+TEST_F(FakeTraining, TrainsFrozenNormInBfloat16AndValidates) {
+  const std::vector<std::string> more = {"--norm",       "frozen",         "--head-norm",
+                                         "none",         "--precision",    "bf16",
+                                         "--validation", job_.val_shards()};
+  const Outcome fake = train("fake", 2, more);
+  ASSERT_EQ(fake.result.exit_code, 0) << fake.result.err;
+  EXPECT_THAT(fake.texts("violations"), IsEmpty());
+  ASSERT_EQ(run_process(job_.train_command(job_ / "cpu", 2, more)).exit_code, 0);
+  EXPECT_NEAR(loss("fake"), loss("cpu"), 0.02 * loss("cpu"));
+  const auto validation_loss = [&](const std::string& run) {
+    std::istringstream lines(read_file(job_ / run + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const JsonFile json = JsonFile::parse(line, run);
+      if (json.root().has("validation")) return json.root().at("validation").at("loss").as_double();
+    }
+    return 0.0;
+  };
+  EXPECT_NEAR(validation_loss("fake"), validation_loss("cpu"), 0.02 * validation_loss("cpu"));
 }
 
 // What a longer run waits for more often than a shorter one is in its steps: each waits for the one
