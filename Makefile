@@ -184,7 +184,7 @@ test-oracle: build
 # a CPU can train, at the size that the images have.
 unless_given = $(if $(filter $(addsuffix %,$(1)),$(TRAIN_OPTIONS)),,$(2))
 OWN_TRAINING = $(call unless_given,--backbone --init,--backbone resnet18) \
-  $(call unless_given,--min-side,--min-side auto) $(call unless_given,--anchor-sizes --init,--anchor-sizes auto)
+  $(call unless_given,--min-side --recipe,--min-side auto) $(call unless_given,--anchor-sizes --init,--anchor-sizes auto)
 DEMO_TRAINING = $(if $(filter command,$(origin DATA)),$(OWN_TRAINING),--config jobs/demo.json)
 demo: build
 	@data="$(if $(filter command,$(origin DATA)),$(DATA))"  # not an exported DATA of the pages

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,7 +51,8 @@ struct TrainOptions {
     std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
     // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32.
     std::optional<int> min_side_px, max_side_px;
-    static constexpr int kOwnSide = 0;  // of min_side_px: as the images are, once they are known
+    // Of min_side_px: as the images are, once they are known. No number that anybody gives.
+    static constexpr int kOwnSide = std::numeric_limits<int>::min();
     std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
     AugmentChoice augment;
     Shuffle shuffle = Shuffle::kSharded;

@@ -153,6 +153,9 @@ TEST(RunDefaults, OwnSizesKeepWithinAMaxSideAndRefuseWhatHasSizesOfItsOwn) {
     return run_process(command);
   };
   EXPECT_THAT(check({}).out, HasSubstr("--min-side 96 --max-side 96, chosen"));
+  auto zero = plain_command(job, job / "run", {"--check-args"});
+  set_value(zero, "--min-side", "0");
+  EXPECT_EQ(run_process(zero).exit_code, 64) << "no word for the images' own size";
   const ProcessResult scales = check({"--min-sides", "64,80"});
   EXPECT_EQ(scales.exit_code, 78);
   EXPECT_THAT(scales.err, HasSubstr("--min-side auto: contradicts --min-sides"));
