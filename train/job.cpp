@@ -11,6 +11,7 @@
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/job/rank_program.h"
 #include "train/initial_model.h"
+#include "train/recipes.h"
 #include "train/run/initial_weights.h"
 #include "train/run/run_state.h"
 
@@ -105,6 +106,9 @@ int quantile(std::vector<int>& values, double share) {
   return values[static_cast<std::size_t>(place)];
 }
 
+// Images are told to be enlarged where their own size is below this share of the default.
+constexpr double kMuchEnlarged = 0.75;
+
 // For --min-side auto: the median of the images' shorter sides, and what the longer sides of nearly
 // all of them are then; the default sizes at most.
 InputSides own_sides(const TrainOptions& options, const std::vector<IndexEntry>& index) {
@@ -122,6 +126,13 @@ InputSides own_sides(const TrainOptions& options, const std::vector<IndexEntry>&
   const int max_px = options.data.max_side_px.value_or(
       std::clamp(quantile(longer, kNearlyAll), min_px, most.max_px));
   return {.min_px = min_px, .max_px = max_px};
+}
+
+// Whether the default size may surprise: in a new run by our own defaults on a small set.
+bool may_enlarge(const TrainOptions& options, const RunStart& start) {
+  return !start.before && start.image_count < kSmallSetImages && options.data.synthetic == 0 &&
+         !options.classifies() && facts_of_recipe(options.recipe).fits_data &&
+         !options.data.min_side_px && options.data.min_sides_px.empty();
 }
 
 void add_box_sizes(const Record& record, const InputSides& sides, std::vector<BoxSize>& boxes) {
@@ -225,6 +236,13 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     set("max-side", cat(own.max_px));
     defaults.notes.push_back(cat("--min-side ", own.min_px, " --max-side ", own.max_px,
                                  ", chosen because half of the images are no larger"));
+  } else if (may_enlarge(options, start)) {
+    const int own = own_sides(options, plan.index()).min_px, side = options.min_side();
+    if (own < kMuchEnlarged * side) {
+      defaults.notes.push_back(cat("half of the images have a shorter side of at most ", own,
+                                   " px and are enlarged to ", side,
+                                   "; --min-side auto trains faster, at their own size"));
+    }
   }
 
   if (!options.model.anchor_sizes && !is_kept("anchor-sizes")) {

@@ -144,6 +144,21 @@ TEST(RunDefaults, TrainAtTheImagesOwnSize) {
   EXPECT_EQ(run_process(command).exit_code, 0);
 }
 
+TEST(RunDefaults, TellThatSmallImagesAreEnlarged) {
+  const Job job;
+  auto command = plain_command(job, job / "run", {"--check-args"});
+  command.erase(std::find(command.begin(), command.end(), "--min-side"),
+                std::find(command.begin(), command.end(), "--device"));
+  EXPECT_THAT(run_process(command).out,
+              ContainsRegex("half of the images have a shorter side of at most [0-9]+ px and are "
+                            "enlarged to 800; --min-side auto"));
+  for (const std::string other : {"--min-side", "--recipe"}) {
+    auto chosen = command;
+    chosen.insert(chosen.end(), {other, other == "--recipe" ? "none" : "64"});
+    EXPECT_THAT(run_process(chosen).out, Not(HasSubstr("enlarged"))) << other;
+  }
+}
+
 TEST(RunDefaults, OwnSizesKeepWithinAMaxSideAndRefuseWhatHasSizesOfItsOwn) {
   const Job job;
   const auto check = [&](std::vector<std::string> more) {

@@ -200,11 +200,11 @@ TEST_F(SeveralSets, AreKnownByTheirContentsInTheirOrder) {
   ASSERT_EQ(run_process(command({a_, b_}, "run", 1)).exit_code, 0);
   for (const Words& others : {Words{a_}, Words{b_, a_}, Words{a_, b_, b_}}) {
     expect_refusal(run_process(command(others, "run", 2)), 78,
-                   {"holds a run of another configuration: train_fingerprint (was "});
+                   {"holds a run of another configuration: the contents of --train (was "});
   }
   const ProcessResult resumed =
       run_process(command({a_}, "other", 2, {"--resume", last_checkpoint(run)}));
-  expect_refusal(resumed, 78, {"its run had other settings: train_fingerprint (was "});
+  expect_refusal(resumed, 78, {"its run had other settings: the contents of --train (was "});
   // The same sets elsewhere, given in other ways.
   std::filesystem::rename(b_, folder_ / "moved");
   Words words = small_train_command(a_, run, 2);

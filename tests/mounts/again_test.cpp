@@ -78,7 +78,7 @@ TEST_F(Again, RetinaTrain) {
   expect_refusal(moved + Words{"--momentum", "0.5", "--seed", "9"},
                  {"momentum (was 0.9, now 0.5)", "seed (was ", "now 9", "--overwrite"});
   const auto other_data = small_train_command(job_->val_shards(), run(), 2);
-  expect_refusal(other_data, {"train_fingerprint"});
+  expect_refusal(other_data, {"the contents of --train"});
   expect_refusal(moved + Words{"--resume", "never"}, {"already holds a run"});
 
   const ProcessResult longer = run_process(small_train_command(folder_ / "moved", run(), 3));
@@ -97,7 +97,7 @@ TEST_F(Again, RetinaTrainFromWeightsThatChangeOrVanish) {
   ASSERT_EQ(first.exit_code, 0) << first.err;
   expect_one_line(train);
   fs::copy_file(last_checkpoint(run()), weights, fs::copy_options::overwrite_existing);
-  expect_refusal(train, {"init_fingerprint"});
+  expect_refusal(train, {"the contents of --init"});
   fs::remove(weights);
   expect_one_line(train);
   const ProcessResult fresh = run_process(train + Words{"--overwrite"});

@@ -148,11 +148,18 @@ std::string changed_options(FixedOptions before, FixedOptions now) {
     before.erase(name);
     now.erase(name);
   }
+  // In words: what differs is the data behind an option, whose path may be the same.
+  static constexpr std::pair<const char*, const char*> kWords[] = {
+      {kTrainKey, "the contents of --train"},
+      {kInitKey, "the contents of --init"},
+      {kValidationKey, "the contents of --validation, or --validation-images"}};
   for (FixedOptions* options : {&before, &now}) {
-    auto set = options->extract(kValidationKey);
-    if (set.empty()) continue;
-    set.key() = "validation / validation-images";
-    options->insert(std::move(set));
+    for (const auto& [key, words] : kWords) {
+      auto value = options->extract(key);
+      if (value.empty()) continue;
+      value.key() = words;
+      options->insert(std::move(value));
+    }
   }
   return differences(before, now);
 }

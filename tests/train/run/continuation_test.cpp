@@ -78,7 +78,7 @@ TEST(Continuation, WantsTheSameTrainingSet) {
   const Found found = checkpoint_of(Command({}));
   Command other({});
   other.config.train_fingerprint = "bb";
-  EXPECT_THAT(refusal(found, other), HasSubstr("train_fingerprint (was \"aa\", now \"bb\")"));
+  EXPECT_THAT(refusal(found, other), HasSubstr("the contents of --train (was \"aa\", now \"bb\")"));
 }
 
 TEST(Continuation, ComparesValidationSetsWhereBothHaveOne) {
@@ -86,7 +86,7 @@ TEST(Continuation, ComparesValidationSetsWhereBothHaveOne) {
   first.config.validation_fingerprint = "11";
   other.config.validation_fingerprint = "22";
   EXPECT_THAT(refusal(checkpoint_of(first), other),
-              HasSubstr("validation / validation-images (was \"11\", now \"22\")"));
+              HasSubstr("the contents of --validation, or --validation-images (was \"11\", now \"22\")"));
   EXPECT_EQ(refusal(checkpoint_of(first), first), "");
   EXPECT_EQ(refusal(checkpoint_of(first), none), "");
   EXPECT_EQ(refusal(checkpoint_of(none), first), "") << "nor had checkpoints of before the field";

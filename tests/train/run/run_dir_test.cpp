@@ -88,7 +88,7 @@ TEST(RunDir, RefusesAnotherConfigurationNamingTheKeys) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig);
     EXPECT_THAT(error.what(), HasSubstr("lr (was 0.01, now 0.02)"));
-    EXPECT_THAT(error.what(), HasSubstr("train_fingerprint"));
+    EXPECT_THAT(error.what(), HasSubstr("the contents of --train"));
   }
 }
 
@@ -153,7 +153,7 @@ TEST(RunDir, RefusesAnotherValidationSet) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_THAT(error.what(), HasSubstr("validation / validation-images (was \"11\", now \"22\")"));
+    EXPECT_THAT(error.what(), HasSubstr("the contents of --validation, or --validation-images (was \"11\", now \"22\")"));
   }
   EXPECT_NO_THROW(dir.check_same_run(first));
 }
