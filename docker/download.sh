@@ -31,6 +31,8 @@ open_downloads() {  # FOLDER OF THE USER, FOLDER BELOW IT
 
 explain_curl() {  # CODE FILE PATH -> ends the script with what curl's exit code means
   case $1 in
+    1 | 3) fail 64 "$url: is not a URL; hint: give $url_variable as https://HOST/FOLDER" ;;
+    5) fail 69 "$url: the proxy cannot be found; hint: correct https_proxy, or unset it" ;;
     6) fail 69 "$url: the host name cannot be resolved (no network?); hint: set $url_variable to a mirror" ;;
     7 | 28) fail 69 "$url: no connection, or too slow; hint: is the network up? $url_variable names a mirror" ;;
     22) fail 69 "$url/$2: the server refused it (HTTP status 400 or above); hint: try later, or set $url_variable \

@@ -212,6 +212,7 @@ class RetinaWeights(DownloadTest):
 
     def test_no_network_and_a_missing_file_are_one_line(self):
         self.expect_refusal(69, "WEIGHTS_URL", WEIGHTS_URL="http://127.0.0.1:1")
+        self.expect_refusal(64, "is not a URL", WEIGHTS_URL="htp:/mirror")
         (self.mirror.root / f"{self.mirror.names()[0]}.pth").unlink()
         self.expect_refusal(69, "refused it")
 
