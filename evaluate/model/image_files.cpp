@@ -12,6 +12,7 @@
 #include "evaluate/detection_formats.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/model/found_files.h"
+#include "evaluate/outcome.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"

@@ -15,6 +15,7 @@
 #include "shared/base/log.h"
 #include "shared/checkpoint/pretrained.h"
 #include "shared/checkpoint/run_folder.h"
+#include "shared/data/evaluation_plan.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/job/rank_gpus.h"

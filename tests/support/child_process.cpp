@@ -21,8 +21,11 @@ namespace fs = std::filesystem;
 
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
-  const fs::path own = fs::path(RETINA_BIN_DIR) / name;
-  return fs::exists(own) ? own.string() : name;
+  const char* const first = std::getenv("RETINA_TEST_PROGRAMS");
+  for (const fs::path folder : {first == nullptr ? "" : first, RETINA_BIN_DIR}) {
+    if (!folder.empty() && fs::exists(folder / name)) return folder / name;
+  }
+  return name;
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace retina {
 
 class ChildProcess {
  public:
-  // Starts `arguments[0]` (a program of build/bin when it has no slash and is there, else found in
-  // PATH) in a process group of its own.
+  // Starts `arguments[0]` in a process group of its own. Without a slash, it is a program of the
+  // folder $RETINA_TEST_PROGRAMS, of build/bin, or found in PATH, the first where it is.
   explicit ChildProcess(const std::vector<std::string>& arguments);
   // Kills what still runs.
   ~ChildProcess();

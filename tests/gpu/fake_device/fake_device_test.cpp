@@ -81,7 +81,7 @@ class FakeTraining : public testing::Test {
   Outcome train(const std::string& run, int steps, const std::vector<std::string>& more = {},
                 const Environment& faults = {}) const {
     std::vector<std::string> command = job_.train_command(job_ / run, steps, more);
-    command[0] = RETINA_FAKE_TRAIN;
+    command[0] = RETINA_FAKE_PROGRAMS "/retina-train";
     set_value(command, "--device", "cuda");
     std::vector<std::string> whole = {"env", cat("RETINA_FAKE_REPORT=", job_ / "report")};
     for (const auto& [name, value] : faults) whole.push_back(cat(name, "=", value));

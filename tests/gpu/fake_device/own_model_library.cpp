@@ -1,0 +1,15 @@
+// In the place of evaluate/model_library.cpp: the model's half is linked in.
+#include "evaluate/model/model_evaluation.h"
+#include "evaluate/model_library.h"
+
+namespace retina {
+
+int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
+  return retina_evaluate_model(options, cli, ranks);
+}
+
+int run_isolated_model(int argc, const char* const* argv) {
+  return retina_isolated_main(argc, argv);
+}
+
+}  // namespace retina
