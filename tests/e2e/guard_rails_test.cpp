@@ -144,7 +144,8 @@ TEST(GuardRails, KeepOneValidationSetInARun) {
   for (const auto& other : {std::vector<std::string>{"--validation", job.train_shards()}, part}) {
     const ProcessResult refused = train(4, other);
     EXPECT_EQ(refused.exit_code, 78) << refused.err;
-    EXPECT_THAT(refused.err, HasSubstr("the contents of --validation, or --validation-images (was "));
+    EXPECT_THAT(refused.err,
+                HasSubstr("the contents of --validation, or --validation-images (was "));
   }
   std::filesystem::rename(job.val_shards(), job / "moved");
   const ProcessResult moved = train(4, {"--validation", job / "moved"});

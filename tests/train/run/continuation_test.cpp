@@ -85,8 +85,9 @@ TEST(Continuation, ComparesValidationSetsWhereBothHaveOne) {
   Command first({}), other({}), none({});
   first.config.validation_fingerprint = "11";
   other.config.validation_fingerprint = "22";
-  EXPECT_THAT(refusal(checkpoint_of(first), other),
-              HasSubstr("the contents of --validation, or --validation-images (was \"11\", now \"22\")"));
+  EXPECT_THAT(
+      refusal(checkpoint_of(first), other),
+      HasSubstr("the contents of --validation, or --validation-images (was \"11\", now \"22\")"));
   EXPECT_EQ(refusal(checkpoint_of(first), first), "");
   EXPECT_EQ(refusal(checkpoint_of(first), none), "");
   EXPECT_EQ(refusal(checkpoint_of(none), first), "") << "nor had checkpoints of before the field";

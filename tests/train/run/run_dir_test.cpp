@@ -153,7 +153,9 @@ TEST(RunDir, RefusesAnotherValidationSet) {
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_THAT(error.what(), HasSubstr("the contents of --validation, or --validation-images (was \"11\", now \"22\")"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("the contents of --validation, or --validation-images (was \"11\", now \"22\")"));
   }
   EXPECT_NO_THROW(dir.check_same_run(first));
 }
