@@ -23,6 +23,7 @@
 #include "shared/model/device.h"
 #include "train/initial_model.h"
 #include "train/job.h"
+#include "train/monitor/mlperf_log.h"
 #include "train/monitor/preview.h"
 #include "train/recipes.h"
 #include "train/scaling/scaling_report.h"
@@ -309,6 +310,9 @@ void open(Job& job, Command& command) {
     if (!options.monitoring.scaling_report.empty()) check_even_shares(options, communicator.size());
     if (job.is_root() && !options.monitoring.timeline.empty()) {
       check_may_replace(options.monitoring.timeline, kTimelineMark, "--timeline");
+    }
+    if (job.is_root() && !options.monitoring.mllog.empty()) {
+      check_may_replace(options.monitoring.mllog, kMlperfMark, "--mllog");
     }
     job.device = choose_device(options.compute.device);
     if (job.device.is_cuda()) {

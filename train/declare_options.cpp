@@ -112,6 +112,8 @@ void declare_length(Cli& cli, TrainOptions& o) {
              "epochs of N steps, whatever the size of the data; 0: an epoch is every image once");
   cli.option("early-stop", o.schedule.rule.early_stop_patience, "N",
              "end after N validations without a better AP or top-1 accuracy; 0: never");
+  cli.option("stop-at-ap", o.schedule.rule.stop_at, "AP",
+             "end after a validation of at least this AP; 0: never");
   cli.option("images-per-step", o.length.images_per_step, "G",
              "global batch over all ranks [16, or by --images-per-rank]");
   cli.option("images-per-rank", o.length.images_per_rank, "N",
@@ -229,6 +231,8 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
              "which steps, counted from 1 at this start of the program");
   cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
              "add this run's speed to a report on how training scales with the ranks");
+  cli.option("mllog", o.monitoring.mllog, "FILE",
+             "write the lines that MLPerf Training's tools read, of its benchmark retinanet");
   cli.option("preview", o.monitoring.preview, "N",
              "write the run's first N samples, as the model will see them, to preview.html in "
              "--output, and end");

@@ -140,6 +140,7 @@ struct TrainOptions {
     std::string tensorboard;              // folder for TensorBoard's events, or empty
     std::string timeline;                 // file for a Chrome trace, or empty
     std::string timeline_steps = "1:20";  // counted from this start of the program
+    std::string mllog;                    // file for MLPerf's lines, or empty
     std::string scaling_report;           // folder that runs on several numbers of ranks share
     std::int64_t preview = 0;             // samples to write to a page instead of training
   } monitoring;

@@ -130,9 +130,37 @@ void TrainingRun::begin() {
   saving.begin();
   monitor.begin(state.step());
   if (length_change_) monitor.add(*length_change_);
+  begin_mlperf_log();
   if (options.rolls_back() && communicator.is_root()) {
     state.rollback.keep_start(saving.checkpoint_of(state.saved({})));
   }
+}
+
+void TrainingRun::begin_mlperf_log() {
+  const std::string& path = options.monitoring.mllog;
+  if (path.empty() || !communicator.is_root()) return;
+  const ScheduleOptions schedule = options.schedule_of(
+      {.total_steps = state.total_steps(), .steps_per_epoch = state.steps_per_epoch()});
+  const auto validation_images =
+      job.data->validation ? static_cast<std::int64_t>(job.data->validation->index().size()) : 0;
+  const std::int64_t most = options.validation.images;
+  mlperf_log_.emplace(
+      path,
+      MlperfSettings{
+          .seed = options.seed,
+          .global_batch_size = options.step_images(),
+          .gradient_accumulation_steps = (share_of_step(job) + micro_batch_ - 1) / micro_batch_,
+          .train_samples = static_cast<std::int64_t>(job.data->plan->index().size()),
+          .eval_samples = most == 0 ? validation_images : std::min(most, validation_images),
+          .opt_name = word_of(kOptimizers, options.optimizer.rule.kind),
+          .opt_base_learning_rate = options.effective_lr(),
+          .opt_weight_decay = options.optimizer_options().weight_decay,
+          .opt_learning_rate_warmup_epochs = static_cast<double>(schedule.warmup_steps) /
+                                             static_cast<double>(state.steps_per_epoch()),
+          .opt_learning_rate_warmup_factor = schedule.warmup_factor},
+      /*continues=*/state.step() > 0);
+  mlperf_log_->begin_run();
+  if (!state.at_end()) mlperf_log_->begin_epoch(state.epoch_of(state.step() + 1));
 }
 
 MemoryPlan TrainingRun::fit_into_memory() {
@@ -226,12 +254,15 @@ StepLoaderInput TrainingRun::loading() const {
 
 bool TrainingRun::finish_epoch() {
   replica.average_statistics();
+  const std::int64_t epoch = state.epoch_of(state.step());
+  if (mlperf_log_) mlperf_log_->end_epoch(epoch);
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
   state.settle_epoch();
   monitor.close_epoch(epoch_point(state.step(), state.steps_per_epoch(), state.rollback));
   if (state.at_epoch_end()) tell_plateau(state.schedule.close_epoch());
   if (validates) take_validation();
+  if (mlperf_log_ && !state.at_end()) mlperf_log_->begin_epoch(epoch + 1);
   return true;
 }
 
@@ -250,6 +281,7 @@ bool TrainingRun::is_scheduled_validation() const {
 bool TrainingRun::run_validation() {
   const PhaseScope phase(communicator.activity(), Phase::kValidate);
   if (communicator.is_root()) monitor.clear_progress();
+  if (mlperf_log_) mlperf_log_->begin_validation(state.epoch_of(state.step()));
   const AverageScope averages = replica.use_average();
   return validation_->run(communicator);
 }
@@ -266,14 +298,19 @@ void TrainingRun::take_validation() {
                                     .values = std::move(result.values),
                                     .losses = result.losses};
     judged = metrics.judged();
+    if (mlperf_log_) mlperf_log_->end_validation(metrics.epoch, judged);
+    reached_goal_ = state.schedule.reaches(judged);
     monitor.add_validation(metrics, std::move(result.classes), validation_->gallery(kReportImages));
   }
   communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run has none here.
   if (is_scheduled_validation()) tell_plateau(state.schedule.add_validation(judged));
   if (!communicator.is_root()) return;
-  if (state.schedule.ended_early()) {
-    log_info("early stop: ", shown_metrics(options.task).front().first, " has not improved in ",
+  const std::string& metric = shown_metrics(options.task).front().first;
+  if (reached_goal_) {
+    log_info(metric, " has reached ", shortest(options.schedule.rule.stop_at), ", --stop-at-ap");
+  } else if (state.schedule.ended_early()) {
+    log_info("early stop: ", metric, " has not improved in ",
              counted(options.schedule.rule.early_stop_patience, "validation"));
   }
   monitor.write_report();
@@ -355,6 +392,7 @@ void TrainingRun::end(bool stopped) {
   saving.finish();
   monitor.finish_progress();
   monitor.write_report();
+  if (mlperf_log_) mlperf_log_->end_run(reached_goal_);
   if (!stopped) return;
   log_warning("stopped by signal ", stop_signal(), " after step ", state.step(),
               job.dir ? " with a checkpoint; run the same command again to continue" : "");

@@ -10,6 +10,7 @@
 
 #include "train/job.h"
 #include "train/memory_need.h"
+#include "train/monitor/mlperf_log.h"
 #include "train/monitor/monitor.h"
 #include "train/monitor/validation.h"
 #include "train/plan/step_loader.h"
@@ -101,12 +102,15 @@ class TrainingRun {
   void tell_plateau(bool dropped) const;
   MemoryPlan memory_plan(int share) const;
   bool norm_follows_micro_batch() const;
+  void begin_mlperf_log();
 
   std::unique_ptr<Validation> validation_;  // null: none
   // The checkpoint that the job continues from had another length.
   std::optional<LengthChange> length_change_;
   int micro_batch_;
-  std::optional<MemoryNeed> need_;  // once it is known
+  std::optional<MemoryNeed> need_;       // once it is known
+  std::optional<MlperfLog> mlperf_log_;  // rank 0 with --mllog
+  bool reached_goal_ = false;            // of --stop-at-ap; rank 0
 };
 
 }  // namespace retina

@@ -18,7 +18,7 @@
 namespace retina {
 namespace {
 
-using testing::HasSubstr;
+using testing::HasSubstr, testing::StartsWith;
 
 constexpr int kRanks = 2;
 constexpr int kSteps = 4;
@@ -362,6 +362,85 @@ TEST(ScalingReportRuns, KeepTheirFiguresWhenNoStepIsLeft) {
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.err, HasSubstr("no steps remained"));
   EXPECT_EQ(read_file(folder / "scaling/scaling.json"), before);
+}
+
+struct MlperfLine {
+  std::string key;
+  std::int64_t time_ms = 0;
+  std::string value;  // and all behind it
+};
+
+std::vector<MlperfLine> mlperf_lines(const std::string& path) {
+  const std::string mark = ":::MLLOG ";
+  std::vector<MlperfLine> lines;
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) {
+    EXPECT_EQ(line.substr(0, mark.size()), mark);
+    const JsonFile json = JsonFile::parse(line.substr(mark.size()), path);
+    lines.push_back({.key = json.root().at("key").as_string(),
+                     .time_ms = json.root().at("time_ms").as_int(),
+                     .value = line.substr(line.find("\"value\":") + 8)});
+  }
+  return lines;
+}
+
+// Two epochs of two steps, each with a validation.
+TEST(MlperfLog, HasTheKeysOfARunInTheOrderThatMlperfWants) {
+  const Job job;
+  const std::vector<std::string> command = job.train_command(
+      job / "run", 4, {"--validation", job.val_shards(), "--mllog", job / "log", "--seed", "7"});
+  ASSERT_EQ(run_process(command).exit_code, 0);
+  std::vector<std::string> keys;
+  std::map<std::string, std::string> tails;
+  std::int64_t before_ms = 0;
+  for (const MlperfLine& line : mlperf_lines(job / "log")) {
+    keys.push_back(line.key);
+    EXPECT_GE(line.time_ms, before_ms) << line.key;
+    before_ms = line.time_ms;
+    tails[line.key] = line.value;  // of the line, from its value on
+  }
+  EXPECT_THAT(tails["seed"], StartsWith("7,"));
+  EXPECT_THAT(tails["global_batch_size"], StartsWith("4,"));
+  EXPECT_THAT(tails["eval_accuracy"], HasSubstr("\"epoch_num\":2"));
+  EXPECT_THAT(tails["run_stop"], HasSubstr("\"status\":\"aborted\""));
+  const std::vector<std::string> settings = {"init_start",
+                                             "cache_clear",
+                                             "submission_benchmark",
+                                             "submission_division",
+                                             "submission_org",
+                                             "submission_platform",
+                                             "submission_status",
+                                             "seed",
+                                             "global_batch_size",
+                                             "gradient_accumulation_steps",
+                                             "train_samples",
+                                             "eval_samples",
+                                             "opt_name",
+                                             "opt_base_learning_rate",
+                                             "opt_weight_decay",
+                                             "opt_learning_rate_warmup_epochs",
+                                             "opt_learning_rate_warmup_factor",
+                                             "init_stop"};
+  std::vector<std::string> wanted = settings;
+  wanted.push_back("run_start");
+  for (int epoch = 1; epoch <= 2; ++epoch) {
+    for (const char* key :
+         {"epoch_start", "epoch_stop", "eval_start", "eval_accuracy", "eval_stop"}) {
+      wanted.push_back(key);
+    }
+  }
+  wanted.push_back("run_stop");
+  EXPECT_EQ(keys, wanted);
+}
+
+TEST(MlperfLog, StaysWhatSomebodyElseWrote) {
+  const Job job;
+  write_file_atomically(job / "log", "a diary");
+  const ProcessResult refused =
+      run_process(job.train_command(job / "run", 1, {"--mllog", job / "log"}));
+  EXPECT_EQ(refused.exit_code, 73) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("is not ours to replace"));
+  EXPECT_EQ(read_file(job / "log"), "a diary");
 }
 
 }  // namespace

@@ -72,6 +72,8 @@ bool may_change(const std::string& name) {
                                                "tensorboard",
                                                "timeline",
                                                "timeline-steps",
+                                               "mllog",
+                                               "stop-at-ap",
                                                "scaling-report",
                                                "preview",
                                                "init"};

@@ -62,6 +62,7 @@ bool AdaptiveSchedule::close_epoch() {
 
 bool AdaptiveSchedule::add_validation(double metric) {
   if (options_.early_stop_patience > 0 && early_stop_.observe(metric)) state_.ended_early = true;
+  if (reaches(metric)) state_.ended_early = true;
   return options_.plateau_metric != PlateauMetric::kLoss && drop(plateau_.observe(metric));
 }
 

@@ -53,6 +53,7 @@ struct AdaptiveScheduleOptions {
   PlateauMetric plateau_metric = PlateauMetric::kLoss;
   int plateau_patience = 2;
   int early_stop_patience = 0;  // validations without a better metric that end the run; 0: never
+  double stop_at = 0;           // the metric of a validation that ends the run; 0: none
 };
 
 // What a checkpoint has of it.
@@ -80,6 +81,8 @@ class AdaptiveSchedule {
   // Judges a validation by its AP or top-1 accuracy; none (nan) is not an improvement. Returns true
   // when the learning rate dropped.
   bool add_validation(double metric);
+  // Whether this metric is the one that is aimed at.
+  bool reaches(double metric) const { return options_.stop_at > 0 && metric >= options_.stop_at; }
 
   bool ended_early() const { return state_.ended_early; }
 

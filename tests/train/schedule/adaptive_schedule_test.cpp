@@ -90,6 +90,18 @@ TEST(AdaptiveSchedule, EndsEarlyAfterPatienceValidationsWithoutABetterAp) {
   EXPECT_TRUE(adaptive_schedule.ended_early());
 }
 
+TEST(AdaptiveSchedule, EndsWithTheMetricThatIsAimedAt) {
+  AdaptiveScheduleOptions options = plateau_options();
+  options.stop_at = 0.34;
+  AdaptiveSchedule adaptive_schedule(options);
+  for (const double ap : {0.2, std::nan(""), 0.3399}) {
+    adaptive_schedule.add_validation(ap);
+    EXPECT_FALSE(adaptive_schedule.ended_early()) << ap;
+  }
+  adaptive_schedule.add_validation(0.34);
+  EXPECT_TRUE(adaptive_schedule.ended_early());
+}
+
 TEST(AdaptiveSchedule, GoesOnFromItsStateAsIfNeverStopped) {
   AdaptiveScheduleOptions options = plateau_options();
   options.early_stop_patience = 3;
