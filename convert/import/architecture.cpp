@@ -47,7 +47,7 @@ void rename_older_layers(std::string& name) {
   for (const char* kind : {"weight", "bias"}) {
     for (const char* head : {"classification", "regression"}) {
       const std::string tower = cat("head.", head, "_head.conv.");
-      for (int layer = 0; layer < 4; ++layer) {
+      for (int layer = 0; layer < kMostHeadConvs; ++layer) {
         if (name == cat(tower, 2 * layer, ".", kind)) {
           name = cat(tower, layer, ".0.", kind);
           return;
@@ -190,8 +190,15 @@ Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& s
   } else {
     result.class_rows = class_rows(*class_layer, subject);
     result.group_norm = find(tensors, kClassHeadPrefix + "conv.0.1.weight") != nullptr;
+    const auto has_conv = [&](int number) {
+      return find(tensors, cat(kClassHeadPrefix, "conv.", number, ".0.weight")) != nullptr;
+    };
+    while (result.head_convs > 1 && !has_conv(result.head_convs - 1)) --result.head_convs;
     const ForeignTensor* p6 = find(tensors, kFpnPrefix + "extra_blocks.p6.weight");
-    result.p6_from_c5 = p6 != nullptr && p6->shape.size() == 4 && p6->shape[1] != 256;
+    if (p6 != nullptr && p6->shape.size() == 4 && is_pyramid_width(p6->shape[0])) {
+      result.fpn_channels = static_cast<int>(p6->shape[0]);
+      result.p6_from_c5 = p6->shape[1] != p6->shape[0];
+    }
   }
   result.backbone = backbone_of(tensors, {.prefix = kBodyPrefix, .subject = subject});
   result.batch_norm = find(tensors, cat(kBodyPrefix, "bn1.num_batches_tracked")) != nullptr;

@@ -14,6 +14,8 @@ struct Architecture {
   std::string backbone{};       // resnet18 ... resnet152
   bool group_norm = false;      // heads of torchvision's v2
   bool p6_from_c5 = false;      // v2 as well
+  int fpn_channels = 256;       // of the pyramid and the heads
+  int head_convs = 4;           // of a head before its output
   bool batch_norm = false;      // trained with batch norm: its counters are there
   std::int64_t class_rows = 0;  // classes that the last layer scores; 0 for a backbone
 };

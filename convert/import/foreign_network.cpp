@@ -89,6 +89,8 @@ ModelConfig model_config(const ImportOptions& options, const Architecture& archi
   if (!architecture.backbone_only) {
     config.head_norm = architecture.group_norm ? HeadNorm::kGroup : HeadNorm::kNone;
     config.p6_from_c5 = architecture.p6_from_c5;
+    config.fpn_channels = architecture.fpn_channels;
+    config.head_convs = architecture.head_convs;
   }
   return config;
 }

@@ -24,10 +24,14 @@ ResNetShape resnet_shape(const std::string& backbone);
 // Channels of C3, C4, C5.
 std::array<int, 3> resnet_channels(const std::string& backbone);
 
-// RetinaNet's pyramid and its two heads.
-constexpr int kPyramidChannels = 256;  // of P3..P7 and of the heads
-constexpr int kHeadDepth = 4;    // 3x3 convolutions before the output (Lin et al. 2017, figure 3)
+// RetinaNet's pyramid and its two heads: what ModelConfig's fpn_channels and head_convs may be.
+constexpr int kLeastPyramidChannels = 64, kMostPyramidChannels = 256;
+constexpr int kMostHeadConvs = 4;
 constexpr int kHeadGroups = 32;  // of GroupNorm (Wu & He 2018)
+constexpr bool is_pyramid_width(std::int64_t channels) {
+  return channels >= kLeastPyramidChannels && channels <= kMostPyramidChannels &&
+         channels % kHeadGroups == 0;
+}
 
 // The classifier that is not a ResNet (classifier.h).
 inline const std::string kCifarCnn = "cifar-cnn";

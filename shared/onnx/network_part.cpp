@@ -128,15 +128,14 @@ Value residual(OnnxGraph& graph, const NetworkArrays& arrays, const Block& block
   return relu(graph, sum(graph, y, shortcut));
 }
 
-// x of 256 channels normalised in 32 groups (Wu and He 2018), [N, 256, h, w]: as instances of a
-// image of 32 channels, since opset 17 has no group norm.
+// x [N, C, h, w] normalised in 32 groups (Wu and He 2018): as instances of an image of 32 channels,
+// since opset 17 has no group norm.
 struct GroupNorm {
-  Value weight, bias;  // [256, 1, 1]
+  Value weight, bias;  // [C, 1, 1]
 
-  GroupNorm(OnnxGraph& graph, const NetworkArrays& arrays, const std::string& prefix,
-            const std::string& name)
-      : weight(stored(graph, arrays.row(prefix + ".weight", kPyramidChannels), name + ".weight")),
-        bias(stored(graph, arrays.row(prefix + ".bias", kPyramidChannels), name + ".bias")) {}
+  GroupNorm(OnnxGraph& graph, const std::string& name, const LayerArrays& layer)
+      : weight(stored(graph, layer.weight, name + ".weight")),
+        bias(stored(graph, layer.bias, name + ".bias")) {}
 
   Value apply(OnnxGraph& graph, const Value& x) const {
     const Value groups = graph.node("Reshape", {x, graph.integers({0, kHeadGroups, -1})});
@@ -166,24 +165,29 @@ std::array<Value, kLevelCount> head(OnnxGraph& graph, const ModelConfig& config,
                                     const NetworkArrays& arrays, const HeadNames& names,
                                     std::array<Value, kLevelCount> levels) {
   const bool normalised = config.head_norm == HeadNorm::kGroup;
-  for (int depth = 0; depth < kHeadDepth; ++depth) {
+  const int width = config.fpn_channels;
+  for (int depth = 0; depth < config.head_convs; ++depth) {
     const std::string prefix = cat(names.prefix, "conv.", depth);
-    const LayerShape shape = conv_of(kPyramidChannels, kPyramidChannels, /*kernel=*/3);
+    const LayerShape shape = conv_of(width, width, /*kernel=*/3);
     const StoredConv conv(graph, cat("conv", depth),
                           normalised ? arrays.without_bias(prefix + ".0", shape)
                                      : arrays.layer(prefix + ".0", shape));
     std::optional<GroupNorm> norm;
-    if (normalised) norm.emplace(graph, arrays, prefix + ".1", cat("norm", depth));
+    if (normalised) {
+      norm.emplace(graph, cat("norm", depth),
+                   LayerArrays{.weight = arrays.row(prefix + ".1.weight", width),
+                               .bias = arrays.row(prefix + ".1.bias", width)});
+    }
     for (Value& level : levels) {
       level = conv(level);
       if (norm) level = norm->apply(graph, graph.rounded(level));
       level = relu(graph, level);
     }
   }
-  const StoredConv output(graph, names.output,
-                          arrays.layer(names.prefix + names.output,
-                                       conv_of(names.numbers, kPyramidChannels, /*kernel=*/3)),
-                          {.exact = true});
+  const StoredConv output(
+      graph, names.output,
+      arrays.layer(names.prefix + names.output, conv_of(names.numbers, width, /*kernel=*/3)),
+      {.exact = true});
   for (Value& level : levels) level = output(graph.rounded(level));
   return levels;
 }
@@ -248,21 +252,21 @@ std::array<Value, kLevelCount> pyramid(OnnxGraph& graph, const ModelConfig& conf
                                        const std::array<Value, 3>& features) {
   graph.enter("pyramid");
   const std::array<int, 3> channels = resnet_channels(config.backbone);
+  const int width = config.fpn_channels;
   const auto inner = [&](std::size_t level) {
     const std::string name = cat("inner_blocks.", level, ".0");
     return StoredConv(
         graph, name,
-        arrays.layer(kFpnPrefix + name, conv_of(kPyramidChannels, channels[level], /*kernel=*/1)));
+        arrays.layer(kFpnPrefix + name, conv_of(width, channels[level], /*kernel=*/1)));
   };
-  const auto smoothing = [&](const std::string& name, std::int64_t in = kPyramidChannels,
-                             int stride = 1) {
+  const auto smoothing = [&](const std::string& name, std::int64_t in, int stride = 1) {
     return StoredConv(graph, name,
-                      arrays.layer(kFpnPrefix + name, conv_of(kPyramidChannels, in, /*kernel=*/3)),
+                      arrays.layer(kFpnPrefix + name, conv_of(width, in, /*kernel=*/3)),
                       {.stride = stride});
   };
   std::array<Value, kLevelCount> levels;
   Value top = inner(2)(features[2]);
-  levels[2] = smoothing("layer_blocks.2.0")(top);
+  levels[2] = smoothing("layer_blocks.2.0", width)(top);
   // Sides are multiples of 32, so that each level is exactly twice the one above it.
   const Value twice = graph.row({1, 1, 2, 2});
   for (const std::size_t level : {std::size_t{1}, std::size_t{0}}) {
@@ -273,12 +277,11 @@ std::array<Value, kLevelCount> pyramid(OnnxGraph& graph, const ModelConfig& conf
                     {"nearest_mode", std::string("floor")},
                     {"coordinate_transformation_mode", std::string("asymmetric")}});
     top = sum(graph, side, enlarged);
-    levels[level] = smoothing(cat("layer_blocks.", level, ".0"))(top);
+    levels[level] = smoothing(cat("layer_blocks.", level, ".0"), width)(top);
   }
   levels[3] = config.p6_from_c5 ? smoothing("extra_blocks.p6", channels[2], 2)(features[2])
-                                : smoothing("extra_blocks.p6", kPyramidChannels, 2)(levels[2]);
-  levels[4] =
-      smoothing("extra_blocks.p7", kPyramidChannels, 2)(relu(graph, graph.rounded(levels[3])));
+                                : smoothing("extra_blocks.p6", width, 2)(levels[2]);
+  levels[4] = smoothing("extra_blocks.p7", width, 2)(relu(graph, graph.rounded(levels[3])));
   return levels;
 }
 

@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
     cli.choice("norm", config.norm, retina::kNorms, "of the backbone");
     cli.option("norm-eps", config.norm_eps, "EPS", "of batch norm");
     cli.choice("head-norm", config.head_norm, retina::kHeadNorms, "of the heads");
+    cli.option("fpn-channels", config.fpn_channels, "N", "of the pyramid and the heads");
+    cli.option("head-convs", config.head_convs, "N", "3x3 convolutions of a head");
     cli.flag("p6-from-p5", p6_from_p5, "P6 from P5 (v1), not from C5 (v2)");
     cli.option("anchor-sizes", config.anchor_sizes, "A,B,C,D,E", "px");
     cli.option("min-side", config.min_side_px, "PX", "shorter side after the resize");
