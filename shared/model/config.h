@@ -34,8 +34,8 @@ InputSides default_sides(Task task, const std::string& backbone);
 
 struct ModelConfig {
   Task task = Task::kDetection;  // a RetinaNet, or a classifier (classifier.h)
-  // resnet18, resnet34, resnet50, resnet101 or resnet152 (He et al. 2016); of a classifier also
-  // cifar-cnn.
+  // One of backbone_names (network_shape.h): ResNets, ResNeXts, Wide ResNets, RegNetXs and
+  // MobileNetV3-Large under torchvision's names; of a classifier also cifar-cnn.
   std::string backbone = "resnet50";
   // Classes with dense labels 0 .. class_count - 1; no background class.
   int class_count = 0;

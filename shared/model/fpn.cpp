@@ -35,7 +35,7 @@ at::Tensor upsampled(const at::Tensor& top, const at::Tensor& feature) {
 
 Fpn::Fpn(const ModelScope& scope, const ModelConfig& config) : p6_from_c5_(config.p6_from_c5) {
   // torchvision wraps each convolution for an optional norm: hence the "0" behind its number.
-  const auto channels = resnet_channels(config.backbone);
+  const auto channels = feature_channels(config.backbone);
   const int width = config.fpn_channels;
   for (std::size_t i = 0; i < channels.size(); ++i) {
     inner_.push_back(pyramid_conv(scope / "inner_blocks" / i / 0, config, {channels[i], 1, 1}));

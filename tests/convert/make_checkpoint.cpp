@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     cli.option("seed", seed, "N", "of the weights");
     cli.option("head-spread", head_spread, "X", "0: every score is 0.01");
     cli.choice("task", config.task, retina::kTaskOptions, "what the model does");
-    cli.option("backbone", config.backbone, "NAME", "resnet18 ... resnet152, cifar-cnn");
+    cli.option("backbone", config.backbone, "NAME", "as retina-train --backbone");
     cli.option("classes", config.class_count, "K", "classes");
     cli.choice("norm", config.norm, retina::kNorms, "of the backbone");
     cli.option("norm-eps", config.norm_eps, "EPS", "of batch norm");

@@ -63,12 +63,13 @@ void check_architecture(const ModelConfig& mine, const InitialModel& initial,
               cat("give ", want, "; what no option, recipe or size says follows --init"));
 }
 
-// The checkpoint's ResNet, under the network's names for it, and the network's own values for the
+// The checkpoint's backbone, under the network's names for it, and the network's own values for the
 // rest.
 void load_backbone(Network& network, const Checkpoint& checkpoint, Task task,
                    const std::string& source) {
   const std::string& to = network.body_prefix();
-  const std::string from = task == Task::kDetection ? kBodyPrefix : "";
+  const std::string from =
+      task == Task::kDetection ? kBodyPrefix : classifier_prefixes(network.config().backbone).body;
   std::map<std::string, at::Tensor> body;
   for (const auto& [name, tensor] : checkpoint.model) {
     if (name.starts_with(from)) body[to + name.substr(from.size())] = tensor;
