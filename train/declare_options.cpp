@@ -65,6 +65,10 @@ void declare_model(Cli& cli, TrainOptions& o) {
                      "--min-side and --max-side");
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
+  cli.option("fpn-channels", o.model.fpn_channels, "N",
+             "channels of P3..P7 and of the heads, 64 to 256 in steps of 32");
+  cli.option("head-convs", o.model.head_convs, "1..4",
+             "3x3 convolutions of each head before its output");
   cli.option("trainable-layers", o.model.trainable_layers, "0..5",
              "backbone stages that are trained [5; detect with --init: 3]");
   cli.option(
@@ -244,6 +248,10 @@ void declare_options(Cli& cli, TrainOptions& o) {
   for (const auto& [former, name] : former_option_names()) cli.formerly(former, name);
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
+  cli.preset("size", o.model.size, detector_sizes(),
+             "detect: --backbone, --fpn-channels, --head-convs, --min-side and --max-side that are "
+             "not given, nano for edge devices; before those of --recipe; medium: the defaults of "
+             "these options");
   cli.choice("task", o.task, kTaskOptions,
              "detect: boxes with classes, a RetinaNet; classify: one class for each image");
   declare_data(cli, o);

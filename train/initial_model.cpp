@@ -83,13 +83,19 @@ std::string take_start(TrainOptions& options) {
   return read_checkpoint_header(init).config_json;
 }
 
-// Whether neither the command nor its recipe says what the option is.
-bool is_open(const std::string& option, const Cli& cli, const std::string& recipe) {
-  if (cli.given(option)) return false;
-  const auto found = recipes().find(recipe);
-  if (found == recipes().end()) return true;
-  return std::none_of(found->second.begin(), found->second.end(),
-                      [&](const auto& setting) { return setting.first == option; });
+// Whether the preset `name` says what the option is.
+bool sets(const std::map<std::string, Cli::Settings>& presets, const std::string& name,
+          const std::string& option) {
+  const auto found = presets.find(name);
+  return found != presets.end() &&
+         std::any_of(found->second.begin(), found->second.end(),
+                     [&](const auto& setting) { return setting.first == option; });
+}
+
+// Whether neither the command nor its recipe or size says what the option is.
+bool is_open(const std::string& option, const Cli& cli, const TrainOptions& options) {
+  return !cli.given(option) && !sets(recipes(), options.recipe, option) &&
+         !sets(detector_sizes(), options.model.size, option);
 }
 
 // Sets what is open to what the checkpoint has; what changed by that, as options.
@@ -99,7 +105,7 @@ std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& in
   if (theirs.backbone == kCifarCnn && !options.classifies()) return "";  // refused, with its reason
   std::string changes;
   const auto take = [&](const char* name, auto& value, const auto& wanted, const auto& shown) {
-    if (value == wanted || !is_open(name, cli, options.recipe)) return;
+    if (value == wanted || !is_open(name, cli, options)) return;
     value = wanted;
     changes += cat(" --", name, " ", shown);
   };
@@ -112,6 +118,8 @@ std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& in
          theirs.p6_from_c5 ? "c5" : "p5");
   }
   take("anchor-sizes", mine.anchor_sizes, theirs.anchor_sizes, joined(theirs.anchor_sizes));
+  take("fpn-channels", mine.fpn_channels, theirs.fpn_channels, theirs.fpn_channels);
+  take("head-convs", mine.head_convs, theirs.head_convs, theirs.head_convs);
   take("anchor-offset", mine.anchor_offset, theirs.anchor_offset, shortest(theirs.anchor_offset));
   return changes;
 }

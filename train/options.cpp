@@ -61,6 +61,9 @@ void check_options_of_task(const TrainOptions& o) {
     check("p6", o.model.p6 != plain.model.p6);
     check("anchor-sizes", o.model.anchor_sizes != plain.model.anchor_sizes);
     check("anchor-offset", o.model.anchor_offset != plain.model.anchor_offset);
+    check("size", o.model.size != plain.model.size);
+    check("fpn-channels", o.model.fpn_channels != plain.model.fpn_channels);
+    check("head-convs", o.model.head_convs != plain.model.head_convs);
     check("box-loss", o.loss.box.kind != plain.loss.box.kind);
     check("smooth-l1-beta", o.loss.box.smooth_l1_beta != plain.loss.box.smooth_l1_beta);
     check("box-target-std", o.loss.box.target_std != plain.loss.box.target_std);
@@ -163,6 +166,11 @@ void check_model(const TrainOptions& o) {
                            : "give --sync-bn off or --norm batch: --init freezes it by default");
   }
   at_least("norm-eps", model.norm_eps, 0);
+  if (!is_pyramid_width(model.fpn_channels)) {
+    refuse("fpn-channels", cat(model.fpn_channels),
+           cat(kLeastPyramidChannels, " to ", kMostPyramidChannels, " in steps of ", kHeadGroups));
+  }
+  check_range("head-convs", model.head_convs, 1, kMostHeadConvs);
   if (model.trainable_layers && (*model.trainable_layers < 0 || *model.trainable_layers > 5)) {
     refuse("trainable-layers", cat(*model.trainable_layers), "0 to 5");
   }
@@ -312,6 +320,8 @@ ModelConfig TrainOptions::model_config(int class_count) const {
       model.p6 == P6Source::kAuto ? model.head_norm == HeadNorm::kGroup : model.p6 == P6Source::kC5;
   config.anchor_sizes = anchor_sizes();
   config.anchor_offset = model.anchor_offset;
+  config.fpn_channels = model.fpn_channels;
+  config.head_convs = model.head_convs;
   config.min_side_px = min_side();
   config.max_side_px = max_side();
   if (model.backbone == kCifarCnn) {  // Keras' example divides by 255 alone

@@ -63,6 +63,7 @@ struct TrainOptions {
   } data;
 
   struct Model {
+    std::string size = "none";  // settings for what is left unset, too, see recipes.h
     std::string backbone = "resnet50";
     std::optional<Norm> norm;  // unset: batch; frozen for a detector with --init
     bool sync_bn = false;      // batch norm over the images of all ranks
@@ -72,6 +73,8 @@ struct TrainOptions {
     std::optional<std::vector<double>> anchor_sizes =
         default_anchor_sizes();           // unset: by the boxes
     double anchor_offset = 0;             // centre in its cell, in strides
+    int fpn_channels = 256;               // of P3..P7 and of the heads
+    int head_convs = 4;                   // 3x3 convolutions of a head before its output
     std::optional<int> trainable_layers;  // unset: 5; 3 for a detector with --init
     // Run folder, checkpoint or name (pretrained.h) to take weights from; none or empty: scratch.
     std::string init;

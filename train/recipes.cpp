@@ -117,6 +117,27 @@ const std::map<std::string, Cli::Settings>& recipes() {
   return kRecipes;
 }
 
+const std::map<std::string, Cli::Settings>& detector_sizes() {
+  struct Size {
+    const char *backbone, *fpn_channels, *head_convs, *min_side, *max_side;
+  };
+  const auto settings = [](const Size& size) -> Cli::Settings {
+    return {{"backbone", size.backbone},
+            {"fpn-channels", size.fpn_channels},
+            {"head-convs", size.head_convs},
+            {"min-side", size.min_side},
+            {"max-side", size.max_side}};
+  };
+  // Sides in the proportion of 800 to 1333.
+  static const std::map<std::string, Cli::Settings> kSizes = {
+      {"nano", settings({"resnet18", "64", "1", "320", "533"})},
+      {"small", settings({"resnet18", "128", "2", "512", "853"})},
+      {"medium", settings({"resnet50", "256", "4", "800", "1333"})},
+      {"large", settings({"resnet101", "256", "4", "800", "1333"})},
+  };
+  return kSizes;
+}
+
 RecipeFacts facts_of_recipe(const std::string& name) {
   if (name == "torchvision-v1") return {.backbone = "imagenet-v1"};
   if (name == "torchvision-v2") return {.backbone = "imagenet-v2"};

@@ -22,6 +22,11 @@ namespace retina {
 // finetune          from the weights of a detector
 const std::map<std::string, Cli::Settings>& recipes();
 
+// --size: a detector's backbone, width and image size under one name, from edge devices to what
+// takes longest and finds most. medium is the published detectors', and the options' defaults.
+// What each has and costs: train/README.md.
+const std::map<std::string, Cli::Settings>& detector_sizes();
+
 // No recipe is named: one of ours is chosen, or what is left unset follows from the data alone.
 inline constexpr const char* kAutoRecipe = "auto";
 inline constexpr const char* kNoRecipe = "none";  // everything is as the options' defaults have it

@@ -1,7 +1,7 @@
 #include "convert/import/architecture.h"
 
 #include <algorithm>
-#include <optional>
+#include <array>
 #include <string_view>
 
 #include "shared/anchor/anchor.h"
@@ -13,12 +13,48 @@ namespace retina {
 namespace {
 
 const std::string kClassWeight = kClassLayerPrefix + "weight";
-constexpr std::string_view kStem = "conv1.weight";
 constexpr const char* kHint =
-    "torchvision's RetinaNets (resnet18 to resnet152, v1 and v2) and ResNet classifiers are "
+    "torchvision's RetinaNets (v1 and v2) and its classifiers of retina-train's backbones are "
     "accepted";
 
 using Shape = std::vector<std::int64_t>;
+
+// What tells a family, in torchvision's names of its bodies.
+struct FamilyMarks {
+  std::string stem;  // the first convolution's weight
+  Shape stem_shape;
+  std::vector<std::string> parts;  // what the names of its tensors begin with
+};
+
+const FamilyMarks& marks_of(BackboneFamily family) {
+  static const FamilyMarks kResNet = {
+      "conv1.weight",
+      {64, 3, 7, 7},
+      {"conv1.", "bn1.", "layer1.", "layer2.", "layer3.", "layer4."}};
+  static const FamilyMarks kRegNet = {
+      "stem.0.weight", {kRegNetStemChannels, 3, 3, 3}, {"stem.", "trunk_output."}};
+  static const FamilyMarks kMobileNet = [] {
+    FamilyMarks marks = {"0.0.weight", {kMobileNetV3StemChannels, 3, 3, 3}, {}};
+    for (std::size_t i = 0; i <= kMobileNetV3Large.size() + 1; ++i) {
+      marks.parts.push_back(cat(i, "."));
+    }
+    return marks;
+  }();
+  switch (family) {
+    case BackboneFamily::kResNet:
+      return kResNet;
+    case BackboneFamily::kRegNet:
+      return kRegNet;
+    case BackboneFamily::kMobileNetV3:
+      break;
+  }
+  return kMobileNet;
+}
+
+bool begins_with_one(const std::string& name, const std::vector<std::string>& beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](const std::string& one) { return name.starts_with(one); });
+}
 
 const ForeignTensor* find(const std::vector<ForeignTensor>& tensors, const std::string& name) {
   const auto found = std::find_if(tensors.begin(), tensors.end(),
@@ -26,14 +62,30 @@ const ForeignTensor* find(const std::vector<ForeignTensor>& tensors, const std::
   return found == tensors.end() ? nullptr : &*found;
 }
 
-// The prefix of the ResNet's names; nullopt without a ResNet's first convolution.
-std::optional<std::string> resnet_prefix(const std::vector<ForeignTensor>& tensors) {
-  for (const ForeignTensor& tensor : tensors) {
-    if (!tensor.name.ends_with(kStem) || tensor.shape != Shape{64, 3, 7, 7}) continue;
-    const std::string prefix = tensor.name.substr(0, tensor.name.size() - kStem.size());
-    if (prefix.empty() || prefix.ends_with('.')) return prefix;
+// Where a file has its body.
+struct BodyPlace {
+  BackboneFamily family = BackboneFamily::kResNet;
+  std::string prefix = {};  // of the body's names: "module.backbone.body.", "features.", ""
+  std::string subject = {};
+};
+
+BodyPlace find_body(const std::vector<ForeignTensor>& tensors, const std::string& subject) {
+  for (const BackboneFamily family :
+       {BackboneFamily::kResNet, BackboneFamily::kRegNet, BackboneFamily::kMobileNetV3}) {
+    const auto& [stem, shape, parts] = marks_of(family);
+    for (const ForeignTensor& tensor : tensors) {
+      if (!tensor.name.ends_with(stem) || tensor.shape != shape) continue;
+      const std::string prefix = tensor.name.substr(0, tensor.name.size() - stem.size());
+      if (!prefix.empty() && !prefix.ends_with('.')) continue;
+      return {.family = family, .prefix = prefix, .subject = subject};
+    }
   }
-  return std::nullopt;
+  throw Error(ErrorKind::kData,
+              cat(subject,
+                  ": holds no ResNet, RegNet or MobileNetV3 (their first convolutions are "
+                  "not among its ",
+                  counted(tensors.size(), "tensor"), ")"),
+              kHint);
 }
 
 // "NAME.weight" under the older layout `before` + rest becomes `after` + rest.
@@ -47,7 +99,7 @@ void rename_older_layers(std::string& name) {
   for (const char* kind : {"weight", "bias"}) {
     for (const char* head : {"classification", "regression"}) {
       const std::string tower = cat("head.", head, "_head.conv.");
-      for (int layer = 0; layer < 4; ++layer) {
+      for (int layer = 0; layer < kMostHeadConvs; ++layer) {
         if (name == cat(tower, 2 * layer, ".", kind)) {
           name = cat(tower, layer, ".0.", kind);
           return;
@@ -66,59 +118,112 @@ void rename_older_layers(std::string& name) {
   }
 }
 
-struct ResNetPlace {
-  std::string prefix;  // of the ResNet's names
-  const std::string& subject;
-};
-
-std::string backbone_of(const std::vector<ForeignTensor>& tensors, const ResNetPlace& place) {
-  const auto has = [&](const std::string& name) {
-    return find(tensors, place.prefix + name) != nullptr;
-  };
-  ResNetShape shape{.blocks = {}, .bottleneck = has("layer1.0.conv3.weight")};
-  for (std::size_t layer = 0; layer < shape.blocks.size(); ++layer) {
-    int& count = shape.blocks[layer];
-    while (has(cat("layer", layer + 1, ".", count, ".conv1.weight"))) ++count;
+// The name of the backbone whose blocks the tensors behind `prefix` are; "" for none of ours.
+std::string resnet_of(const std::vector<ForeignTensor>& tensors, const std::string& prefix) {
+  const auto get = [&](const std::string& name) { return find(tensors, prefix + name); };
+  std::array<int, 4> blocks = {};
+  for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
+    while (get(cat("layer", layer + 1, ".", blocks[layer], ".conv1.weight"))) ++blocks[layer];
   }
+  const bool bottleneck = get("layer1.0.conv3.weight") != nullptr;
+  const ForeignTensor* const middle = get("layer1.0.conv2.weight");
   for (const std::string& name : backbone_names()) {
+    if (family_of(name) != BackboneFamily::kResNet) continue;
     const ResNetShape known = resnet_shape(name);
-    if (known.blocks == shape.blocks && known.bottleneck == shape.bottleneck) return name;
+    const int mid = known.mid_channels(0);
+    if (known.blocks == blocks && known.bottleneck == bottleneck && middle != nullptr &&
+        middle->shape == Shape{mid, mid / known.groups, 3, 3}) {
+      return name;
+    }
+  }
+  return "";
+}
+
+std::string regnet_of(const std::vector<ForeignTensor>& tensors, const std::string& prefix) {
+  const auto get = [&](const std::string& name) { return find(tensors, prefix + name); };
+  std::array<int, 4> blocks = {};
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    const std::string name = cat("block", stage + 1);
+    const auto has = [&](int block) {
+      return get(cat("trunk_output.", name, ".", name, "-", block, ".f.a.0.weight")) != nullptr;
+    };
+    while (has(blocks[stage])) ++blocks[stage];
+  }
+  const ForeignTensor* const middle = get("trunk_output.block1.block1-0.f.b.0.weight");
+  for (const std::string& name : backbone_names()) {
+    if (family_of(name) != BackboneFamily::kRegNet) continue;
+    const RegNetShape known = regnet_shape(name);
+    const int width = known.widths[0];
+    if (known.blocks == blocks && middle != nullptr &&
+        middle->shape == Shape{width, width / known.groups(0), 3, 3}) {
+      return name;
+    }
+  }
+  return "";
+}
+
+std::string mobilenet_of(const std::vector<ForeignTensor>& tensors, const std::string& prefix) {
+  const ForeignTensor* const last =
+      find(tensors, cat(prefix, kMobileNetV3Large.size() + 1, ".0.weight"));
+  const Shape wanted = {kMobileNetV3LastChannels, kMobileNetV3Large.back().out, 1, 1};
+  if (last == nullptr || last->shape != wanted) return "";
+  return backbone_names().back();
+}
+
+std::string backbone_of(const std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
+  const bool is_resnet = place.family == BackboneFamily::kResNet;
+  const bool is_regnet = place.family == BackboneFamily::kRegNet;
+  const auto name_of = is_resnet ? resnet_of : is_regnet ? regnet_of : mobilenet_of;
+  const std::string name = name_of(tensors, place.prefix);
+  if (!name.empty()) return name;
+  std::string known;
+  for (const std::string& one : backbone_names()) {
+    if (family_of(one) == place.family) known += cat(known.empty() ? "" : ", ", one);
   }
   throw Error(
       ErrorKind::kData,
-      cat(place.subject, ": its backbone is not a ResNet of 18, 34, 50, 101 or 152 layers (its ",
-          "stages have ", shape.blocks[0], ", ", shape.blocks[1], ", ", shape.blocks[2], " and ",
-          shape.blocks[3], " blocks)"),
+      cat(place.subject, ": its backbone is not one of ", known, " (other blocks or widths)"),
       kHint);
 }
 
-bool is_last_layer(const std::string& name) {
-  return name == kClassifierPrefix + "weight" || name == kClassifierPrefix + "bias";
+// What the names of a classifier's last layers begin with.
+std::vector<std::string> last_layers(BackboneFamily family) {
+  if (family == BackboneFamily::kMobileNetV3) return {"classifier.0.", "classifier.3."};
+  return {kClassifierPrefix};
 }
 
-// All tensors must be a ResNet classifier's; what comes before their names goes.
-void strip_prefix(std::vector<ForeignTensor>& tensors, const ResNetPlace& place) {
-  const auto& [prefix, subject] = place;
+// All tensors must be a classifier's of that family, or its body's alone. What comes before their
+// names goes: bodies' names become torchvision's in a detector, without the backbone's prefix.
+void strip_prefix(std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
+  // MobileNetV3's dense layers are beside its body, "features.".
+  constexpr std::string_view kFeatures = "features.";
+  std::string wrapper = place.prefix;
+  if (place.family == BackboneFamily::kMobileNetV3 && wrapper.ends_with(kFeatures)) {
+    wrapper.erase(wrapper.size() - kFeatures.size());
+  }
   for (ForeignTensor& tensor : tensors) {
-    const std::string rest =
-        tensor.name.starts_with(prefix) ? tensor.name.substr(prefix.size()) : std::string();
-    const bool resnet = rest.starts_with("conv1.") || rest.starts_with("bn1.") ||
-                        rest.starts_with("layer1.") || rest.starts_with("layer2.") ||
-                        rest.starts_with("layer3.") || rest.starts_with("layer4.");
-    if (!resnet && !is_last_layer(rest)) {
-      throw Error(
-          ErrorKind::kData,
-          cat(subject, ": neither a RetinaNet nor a ResNet (it has a tensor ", tensor.name, ")"),
-          kHint);
+    const auto behind = [&](const std::string& prefix) {
+      return tensor.name.starts_with(prefix) ? tensor.name.substr(prefix.size()) : std::string();
+    };
+    const std::string last = behind(wrapper);
+    const bool is_last = begins_with_one(last, last_layers(place.family));
+    const std::string rest = is_last ? last : behind(place.prefix);
+    if (!is_last && !begins_with_one(rest, marks_of(place.family).parts)) {
+      throw Error(ErrorKind::kData,
+                  cat(place.subject, ": neither a RetinaNet nor a classifier (it has a tensor ",
+                      tensor.name, ")"),
+                  kHint);
     }
     tensor.name = rest;
   }
 }
 
-// A backbone's tensors must all be the ResNet's; the classifier's last layer is dropped.
-void keep_backbone(std::vector<ForeignTensor>& tensors, const ResNetPlace& place) {
+// A backbone's tensors must all be the body's; the classifier's last layers are dropped.
+void keep_backbone(std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
   strip_prefix(tensors, place);
-  std::erase_if(tensors, [](const ForeignTensor& tensor) { return is_last_layer(tensor.name); });
+  std::erase_if(tensors, [&](const ForeignTensor& tensor) {
+    return begins_with_one(tensor.name, last_layers(place.family));
+  });
   for (ForeignTensor& tensor : tensors) tensor.name = kBodyPrefix + tensor.name;
 }
 
@@ -138,63 +243,73 @@ void drop_average_counter(std::vector<ForeignTensor>& tensors) {
   std::erase_if(tensors, [](const ForeignTensor& tensor) { return tensor.name == "n_averaged"; });
 }
 
-std::string required_prefix(const std::vector<ForeignTensor>& tensors, const std::string& subject) {
-  const std::optional<std::string> prefix = resnet_prefix(tensors);
-  if (prefix) return *prefix;
-  throw Error(ErrorKind::kData,
-              cat(subject, ": holds no ResNet (no tensor conv1.weight of 64x3x7x7 among its ",
-                  tensors.size(), ")"),
-              kHint);
+// Trained with batch norm: its counters are there.
+bool has_counters(const std::vector<ForeignTensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const ForeignTensor& tensor) { return is_batch_counter(tensor.name); });
 }
 
 }  // namespace
 
 Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std::string& subject) {
   drop_average_counter(tensors);
-  const std::string prefix = required_prefix(tensors, subject);
-  if (prefix.ends_with(kBodyPrefix)) {
+  const BodyPlace place = find_body(tensors, subject);
+  if (place.prefix.ends_with(kBodyPrefix)) {
     throw Error(ErrorKind::kData, cat(subject, ": is a detector, not a classifier"),
                 "leave out --task classify");
   }
-  strip_prefix(tensors, {.prefix = prefix, .subject = subject});
-  const ForeignTensor* layer = find(tensors, kClassifierPrefix + "weight");
-  if (layer == nullptr || layer->shape.size() != 2 || layer->shape[0] == 0) {
-    throw Error(ErrorKind::kData,
-                cat(subject, layer == nullptr ? ": has no last layer (fc.weight): a bare backbone"
-                                              : ": its fc.weight is not a layer (want K x C)"),
-                "leave out --task classify to import the backbone");
-  }
+  strip_prefix(tensors, place);
   Architecture result;
-  result.backbone = backbone_of(tensors, {.prefix = "", .subject = subject});
+  result.backbone = backbone_of(tensors, {.family = place.family, .subject = subject});
+  const auto [body, class_layer] = classifier_prefixes(result.backbone);
+  const ForeignTensor* layer = find(tensors, class_layer + "weight");
+  if (layer == nullptr || layer->shape.size() != 2 || layer->shape[0] == 0) {
+    throw Error(
+        ErrorKind::kData,
+        cat(subject, layer == nullptr ? ": has no last layer (" : ": its last layer is not one (",
+            class_layer, "weight", layer == nullptr ? "): a bare backbone" : ", want K x C)"),
+        "leave out --task classify to import the backbone");
+  }
   result.class_rows = layer->shape[0];
+  for (ForeignTensor& tensor : tensors) {
+    if (!begins_with_one(tensor.name, last_layers(place.family))) tensor.name = body + tensor.name;
+  }
   return result;
 }
 
 Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject) {
   drop_average_counter(tensors);
-  const std::string prefix = required_prefix(tensors, subject);
+  BodyPlace place = find_body(tensors, subject);
   Architecture result;
   const ForeignTensor* class_layer = nullptr;
-  if (prefix.ends_with(kBodyPrefix)) {
-    const std::string wrapper = prefix.substr(0, prefix.size() - kBodyPrefix.size());
+  if (place.prefix.ends_with(kBodyPrefix)) {
+    const std::string wrapper = place.prefix.substr(0, place.prefix.size() - kBodyPrefix.size());
     for (ForeignTensor& tensor : tensors) {
       replace_prefix(tensor.name, wrapper, "");
       rename_older_layers(tensor.name);
     }
     class_layer = find(tensors, kClassWeight);
+    place.prefix = kBodyPrefix;
   }
   if (class_layer == nullptr) {
     result.backbone_only = true;
-    keep_backbone(tensors, {.prefix = prefix.ends_with(kBodyPrefix) ? kBodyPrefix : prefix,
-                            .subject = subject});
+    keep_backbone(tensors, place);
   } else {
     result.class_rows = class_rows(*class_layer, subject);
     result.group_norm = find(tensors, kClassHeadPrefix + "conv.0.1.weight") != nullptr;
+    const auto has_conv = [&](int number) {
+      return find(tensors, cat(kClassHeadPrefix, "conv.", number, ".0.weight")) != nullptr;
+    };
+    while (result.head_convs > 1 && !has_conv(result.head_convs - 1)) --result.head_convs;
     const ForeignTensor* p6 = find(tensors, kFpnPrefix + "extra_blocks.p6.weight");
-    result.p6_from_c5 = p6 != nullptr && p6->shape.size() == 4 && p6->shape[1] != 256;
+    if (p6 != nullptr && p6->shape.size() == 4 && is_pyramid_width(p6->shape[0])) {
+      result.fpn_channels = static_cast<int>(p6->shape[0]);
+      result.p6_from_c5 = p6->shape[1] != p6->shape[0];
+    }
   }
-  result.backbone = backbone_of(tensors, {.prefix = kBodyPrefix, .subject = subject});
-  result.batch_norm = find(tensors, cat(kBodyPrefix, "bn1.num_batches_tracked")) != nullptr;
+  result.backbone =
+      backbone_of(tensors, {.family = place.family, .prefix = kBodyPrefix, .subject = subject});
+  result.batch_norm = has_counters(tensors);
   return result;
 }
 

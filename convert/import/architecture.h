@@ -9,24 +9,26 @@
 namespace retina {
 
 struct Architecture {
-  // True: an image classifier or a bare ResNet; pyramid and heads are missing.
+  // True: an image classifier or a bare backbone; pyramid and heads are missing.
   bool backbone_only = false;
-  std::string backbone{};       // resnet18 ... resnet152
+  std::string backbone{};       // one of backbone_names (network_shape.h)
   bool group_norm = false;      // heads of torchvision's v2
   bool p6_from_c5 = false;      // v2 as well
+  int fpn_channels = 256;       // of the pyramid and the heads
+  int head_convs = 4;           // of a head before its output
   bool batch_norm = false;      // trained with batch norm: its counters are there
   std::int64_t class_rows = 0;  // classes that the last layer scores; 0 for a backbone
 };
 
 // Renames `tensors` to torchvision 0.26's names of a RetinaNet (backbone.body.*, ...), as
 // torchvision does for its own older files: prefixes of wrappers ("module.") are stripped, head and
-// pyramid names from before version 0.13 become new, a classifier's ResNet goes to backbone.body.*
-// and its last layer is dropped. Throws Error{kData} beginning with `subject` for anything but a
-// RetinaNet of torchvision or a ResNet, naming what gave it away.
+// pyramid names from before version 0.13 become new, a classifier's backbone goes to
+// backbone.body.* and its last layers are dropped. Throws Error{kData} beginning with `subject` for
+// anything but a RetinaNet of torchvision or a backbone, naming what gave it away.
 Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject);
 
-// The same for a ResNet with its last layer, under torchvision's names of a classifier (conv1.*,
-// ..., fc.*). Throws for anything else, a RetinaNet and a bare backbone among it.
+// The same for a backbone with its last layers, under torchvision's names of a classifier (of a
+// ResNet conv1.*, ..., fc.*). Throws for anything else, a RetinaNet and a bare backbone among it.
 Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std::string& subject);
 
 }  // namespace retina

@@ -17,13 +17,16 @@
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/model/classifier.h"
+#include "shared/model/network_shape.h"
 #include "shared/model/retinanet.h"
 #include "shared/model/tensor_names.h"
 
 namespace retina {
 namespace {
 
-constexpr double kNormEps = 1e-5;  // torchvision's
+// torchvision's
+constexpr double kNormEps = 1e-5;
+constexpr double kMobileNetNormEps = 1e-3;  // of its MobileNetV3 classifiers
 // By ElementKind.
 constexpr std::array<at::ScalarType, 10> kScalarTypes = {
     at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
@@ -63,9 +66,15 @@ at::Tensor select_rows(const at::Tensor& layer, const ClassRows& classes) {
   return rows_by_class(layer).index_select(1, at::tensor(classes.rows)).flatten(0, 1);
 }
 
+double classifier_norm_eps(const std::string& backbone) {
+  const bool is_mobile = family_of(backbone) == BackboneFamily::kMobileNetV3;
+  return is_mobile ? kMobileNetNormEps : kNormEps;
+}
+
 // torchvision runs its published COCO weights of the v1 model, 91 rows, with eps 0 (overwrite_eps);
-// everything else with the default.
+// everything else with the default, a backbone with that of its classifier.
 double default_norm_eps(const Architecture& architecture) {
+  if (architecture.backbone_only) return classifier_norm_eps(architecture.backbone);
   const bool published = !architecture.group_norm && architecture.class_rows == kCocoRows;
   return published ? 0 : kNormEps;
 }
@@ -89,6 +98,8 @@ ModelConfig model_config(const ImportOptions& options, const Architecture& archi
   if (!architecture.backbone_only) {
     config.head_norm = architecture.group_norm ? HeadNorm::kGroup : HeadNorm::kNone;
     config.p6_from_c5 = architecture.p6_from_c5;
+    config.fpn_channels = architecture.fpn_channels;
+    config.head_convs = architecture.head_convs;
   }
   return config;
 }
@@ -204,7 +215,7 @@ ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOpt
   config.backbone = architecture.backbone;
   config.class_count = static_cast<int>(architecture.class_rows);
   config.norm = Norm::kBatch;
-  config.norm_eps = options.norm_eps.value_or(kNormEps);
+  config.norm_eps = options.norm_eps.value_or(classifier_norm_eps(config.backbone));
 
   NamedTensors state;
   for (const ForeignTensor& foreign : tensors) state.emplace_back(foreign.name, to_tensor(foreign));

@@ -21,9 +21,9 @@ struct ForeignNetwork {
   std::string summary{};       // what it is, in words
 };
 
-// Recognises a RetinaNet, or a ResNet whose backbone it takes. Throws as import_weights.
+// Recognises a RetinaNet, or a classifier whose backbone it takes. Throws as import_weights.
 ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptions& options);
-// Recognises a ResNet with its last layer, all rows of which it takes. Throws as import_weights.
+// Recognises a backbone with its last layers, all rows of which it takes. Throws as import_weights.
 ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOptions& options);
 
 // Throws Error{kData} naming the first tensor with a value that is NaN or infinite, or not within

@@ -1,6 +1,7 @@
 #include "shared/model/classifier.h"
 
 #include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/hardswish.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/max_pool2d.h>
 
@@ -8,8 +9,8 @@
 #include <cmath>
 
 #include "shared/base/error.h"
+#include "shared/model/body.h"
 #include "shared/model/network_shape.h"
-#include "shared/model/resnet.h"
 #include "shared/model/tensor_names.h"
 #include "shared/ops/dropout.h"
 
@@ -27,29 +28,74 @@ class Linear {
   at::Tensor weight_, bias_;
 };
 
-class ResNetClassifier : public Classifier {
+// The mean of each channel of a backbone's last feature map: [N, C].
+at::Tensor pooled(const Body& body, const at::Tensor& images, const NormMode& mode) {
+  return at::adaptive_avg_pool2d(body.forward(images, mode).back(), {1, 1}).flatten(1);
+}
+
+// torchvision's initial dense layers of all but the ResNets.
+StartValue small_start_value(const at::Tensor& like) {
+  if (like.dim() < 2) return {};
+  return {.kind = StartValue::Kind::kNormal, .scale = 0.01};
+}
+
+// A backbone with one dense layer.
+class BackboneClassifier : public Classifier {
  public:
-  explicit ResNetClassifier(const ModelConfig& config)
+  explicit BackboneClassifier(const ModelConfig& config)
       : Classifier(config, {.class_layer = kClassifierPrefix}),
-        body_(scope(""), config),
-        fc_(scope(kClassifierPrefix), resnet_channels(config.backbone).back(), config.class_count) {
-  }
+        body_(make_body(scope(""), config)),
+        fc_(scope(kClassifierPrefix), feature_channels(config.backbone).back(),
+            config.class_count) {}
 
   at::Tensor forward(const at::Tensor& images, const DropoutPlace&) const override {
-    const at::Tensor features = body_.forward(images, norm_mode()).back();  // [N, C, h, w]
-    return fc_.forward(at::adaptive_avg_pool2d(features, {1, 1}).flatten(1));
+    return fc_.forward(pooled(*body_, images, norm_mode()));
   }
 
-  // The last layer as torch.nn.Linear: uniform within 1 / sqrt(fan in), its bias too.
+  // The last layer of a ResNet as torch.nn.Linear: uniform within 1 / sqrt(fan in), its bias too.
   StartValue start_value(const std::string& name, const at::Tensor& like) const override {
-    if (!name.starts_with(kClassifierPrefix)) return resnet_start_value(name, like);
-    const int fan_in = resnet_channels(config().backbone).back();
+    if (!name.starts_with(kClassifierPrefix)) return body_start_value(name, like);
+    if (family_of(config().backbone) != BackboneFamily::kResNet) return small_start_value(like);
+    const int fan_in = feature_channels(config().backbone).back();
     return {.kind = StartValue::Kind::kUniform, .scale = 1 / std::sqrt(fan_in)};
   }
 
  private:
-  ResNet body_;
+  std::unique_ptr<Body> body_;
   Linear fc_;
+};
+
+// MobileNetV3 with its two dense layers, dropout of a fifth between them.
+class MobileNetClassifier : public Classifier {
+ public:
+  explicit MobileNetClassifier(const ModelConfig& config)
+      : Classifier(config,
+                   {.body = prefixes(config).body, .class_layer = prefixes(config).class_layer}),
+        body_(make_body(scope(prefixes(config).body), config)),
+        hidden_(scope("classifier.0."), kMobileNetV3LastChannels, kMobileNetV3Hidden),
+        last_(scope(prefixes(config).class_layer), kMobileNetV3Hidden, config.class_count) {}
+
+  at::Tensor forward(const at::Tensor& images, const DropoutPlace& place) const override {
+    constexpr double kDropout = 0.2;
+    at::Tensor output = at::hardswish(hidden_.forward(pooled(*body_, images, norm_mode())));
+    if (is_training()) {
+      output = dropout(output, kDropout, place.slots,
+                       {.seed = place.seed, .step = place.step, .layer = 0});
+    }
+    return last_.forward(output);
+  }
+
+  StartValue start_value(const std::string& name, const at::Tensor& like) const override {
+    return name.starts_with(body_prefix()) ? body_start_value(name, like) : small_start_value(like);
+  }
+
+ private:
+  static ClassifierPrefixes prefixes(const ModelConfig& config) {
+    return classifier_prefixes(config.backbone);
+  }
+
+  std::unique_ptr<Body> body_;
+  Linear hidden_, last_;
 };
 
 constexpr std::size_t kCifarConvs = kCifarWidths.size();
@@ -106,7 +152,9 @@ class CifarCnn : public Classifier {
 std::unique_ptr<Classifier> make_classifier(const ModelConfig& config) {
   RETINA_CHECK(config.task == Task::kClassification);
   if (config.backbone == kCifarCnn) return std::make_unique<CifarCnn>(config);
-  return std::make_unique<ResNetClassifier>(config);
+  const bool is_mobile = family_of(config.backbone) == BackboneFamily::kMobileNetV3;
+  if (is_mobile) return std::make_unique<MobileNetClassifier>(config);
+  return std::make_unique<BackboneClassifier>(config);
 }
 
 }  // namespace retina

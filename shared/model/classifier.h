@@ -1,5 +1,5 @@
-// Networks that give an image one class: ResNets under torchvision's names, and the small network
-// of Keras' CIFAR-10 example.
+// Networks that give an image one class: backbones with their last layers under torchvision's
+// names, and the small network of Keras' CIFAR-10 example.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@ struct DropoutPlace {
 
 class Classifier : public Network {
  public:
-  // images [N, 3, S, S] f32, normalised; S is config().min_side_px (a ResNet takes any size) ->
+  // images [N, 3, S, S] f32, normalised; S is config().min_side_px (a backbone takes any size) ->
   // [N, K] logits, f32 or what autocast makes of it. `place` is only looked at in training.
   virtual at::Tensor forward(const at::Tensor& images, const DropoutPlace& place) const = 0;
   at::Tensor forward(const at::Tensor& images) const { return forward(images, {}); }
@@ -31,7 +31,7 @@ class Classifier : public Network {
   using Network::Network;
 };
 
-// By config.backbone. Parity of the ResNets with torchvision: tests/parity.
+// By config.backbone. Parity with torchvision: tests/parity.
 //
 // cifar-cnn, as github.com/keras-team/keras 2.2's examples/cifar10_cnn.py has it, with ReLU after
 // each layer but the last: conv 32 3x3 same, conv 32 3x3 valid, max pool 2, dropout .25, conv 64

@@ -78,11 +78,25 @@ void validate_anchors(const ModelConfig& config) {
   }
 }
 
+void validate_size(const ModelConfig& config) {
+  if (!is_pyramid_width(config.fpn_channels)) {
+    refuse("fpn_channels",
+           cat("out of range (got ", config.fpn_channels, ", want ", kLeastPyramidChannels, " to ",
+               kMostPyramidChannels, " in steps of ", kHeadGroups, ")"));
+  }
+  check_range("model head_convs", config.head_convs, 1, kMostHeadConvs);
+}
+
 void write_detector(JsonWriter& json, const ModelConfig& config) {
   json.field("head_norm", word_of(kHeadNorms, config.head_norm));
   json.field("p6_from_c5", config.p6_from_c5);
   write_numbers(json, "anchor_sizes", config.anchor_sizes);
   json.field("anchor_offset", config.anchor_offset);
+  const ModelConfig defaults;
+  if (config.fpn_channels != defaults.fpn_channels) {
+    json.field("fpn_channels", config.fpn_channels);
+  }
+  if (config.head_convs != defaults.head_convs) json.field("head_convs", config.head_convs);
 }
 
 void read_detector(const JsonView& json, ModelConfig& config) {
@@ -94,6 +108,8 @@ void read_detector(const JsonView& json, ModelConfig& config) {
   }
   // Files from before the field have anchors at the cells' corners.
   if (json.has("anchor_offset")) config.anchor_offset = json.at("anchor_offset").as_double();
+  if (json.has("fpn_channels")) config.fpn_channels = read_int(json.at("fpn_channels"));
+  if (json.has("head_convs")) config.head_convs = read_int(json.at("head_convs"));
   config.head_norm = choose("head_norm", kHeadNorms, json.at("head_norm").as_string());
 }
 
@@ -111,7 +127,10 @@ void ModelConfig::validate() const {
   if (!(norm_eps >= 0 && norm_eps < 1)) {
     refuse("norm_eps", cat("out of range (got ", norm_eps, ", want 0 to 1)"));
   }
-  if (detects) validate_anchors(*this);
+  if (detects) {
+    validate_anchors(*this);
+    validate_size(*this);
+  }
   if (min_side_px < 1 || max_side_px > kMaxSidePx) {
     refuse("min_side_px, max_side_px", cat("out of range (got ", min_side_px, " and ", max_side_px,
                                            ", want 1 to ", kMaxSidePx, ")"));

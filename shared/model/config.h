@@ -34,8 +34,8 @@ InputSides default_sides(Task task, const std::string& backbone);
 
 struct ModelConfig {
   Task task = Task::kDetection;  // a RetinaNet, or a classifier (classifier.h)
-  // resnet18, resnet34, resnet50, resnet101 or resnet152 (He et al. 2016); of a classifier also
-  // cifar-cnn.
+  // One of backbone_names (network_shape.h): ResNets, ResNeXts, Wide ResNets, RegNetXs and
+  // MobileNetV3-Large under torchvision's names; of a classifier also cifar-cnn.
   std::string backbone = "resnet50";
   // Classes with dense labels 0 .. class_count - 1; no background class.
   int class_count = 0;
@@ -50,6 +50,11 @@ struct ModelConfig {
   std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
   // Where in its cell an anchor is centred, in strides: 0 (torchvision) or 0.5 (keras-retinanet).
   double anchor_offset = 0;
+  // Channels of P3..P7 and of the heads, 64 to 256 in steps of 32 (GroupNorm's groups), and the 3x3
+  // convolutions of a head before its output, 1 to 4. The defaults are the paper's (Lin et al.
+  // 2017, figure 3); others make smaller detectors.
+  int fpn_channels = 256;
+  int head_convs = 4;
   // A RetinaNet's: resize so that the shorter side has min_side_px, unless the longer would pass
   // max_side_px. A classifier's: a square of min_side_px (image/frame.h).
   int min_side_px = 800;
@@ -63,10 +68,11 @@ struct ModelConfig {
   // Throws Error{kUsage} naming the field, what it got and what it may be.
   void validate() const;
   // One JSON object with the field names above; those of a RetinaNet only where it is one, `task`
-  // only where it is not.
+  // only where it is not, fpn_channels and head_convs only where they are not the defaults: a file
+  // of the paper's sizes is one that every version reads.
   std::string to_json() const;
-  // Every field but task and anchor_offset must be there. Throws Error{kData} with the place for a
-  // missing or impossible one.
+  // Every field but task, anchor_offset, fpn_channels and head_convs must be there. Throws
+  // Error{kData} with the place for a missing or impossible one.
   static ModelConfig from_json(const JsonView& json);
 
   // How training and evaluation normalise pixels.

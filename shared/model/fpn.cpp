@@ -12,12 +12,16 @@
 namespace retina {
 namespace {
 
-Conv pyramid_conv(const ModelScope& scope, int in_channels, int kernel, int stride) {
+struct PyramidConv {
+  int in_channels, kernel, stride;
+};
+
+Conv pyramid_conv(const ModelScope& scope, const ModelConfig& config, const PyramidConv& conv) {
   return {scope,
-          {.in_channels = in_channels,
-           .out_channels = kPyramidChannels,
-           .kernel = kernel,
-           .stride = stride,
+          {.in_channels = conv.in_channels,
+           .out_channels = config.fpn_channels,
+           .kernel = conv.kernel,
+           .stride = conv.stride,
            .bias = true}};
 }
 
@@ -31,21 +35,22 @@ at::Tensor upsampled(const at::Tensor& top, const at::Tensor& feature) {
 
 Fpn::Fpn(const ModelScope& scope, const ModelConfig& config) : p6_from_c5_(config.p6_from_c5) {
   // torchvision wraps each convolution for an optional norm: hence the "0" behind its number.
-  const auto channels = resnet_channels(config.backbone);
+  const auto channels = feature_channels(config.backbone);
+  const int width = config.fpn_channels;
   for (std::size_t i = 0; i < channels.size(); ++i) {
-    inner_.push_back(pyramid_conv(scope / "inner_blocks" / i / 0, channels[i], 1, 1));
+    inner_.push_back(pyramid_conv(scope / "inner_blocks" / i / 0, config, {channels[i], 1, 1}));
   }
   for (std::size_t i = 0; i < channels.size(); ++i) {
-    layer_.push_back(pyramid_conv(scope / "layer_blocks" / i / 0, kPyramidChannels, 3, 1));
+    layer_.push_back(pyramid_conv(scope / "layer_blocks" / i / 0, config, {width, 3, 1}));
   }
   const ModelScope extra = scope / "extra_blocks";
-  p6_ = pyramid_conv(extra / "p6", p6_from_c5_ ? channels.back() : kPyramidChannels, 3, 2);
-  p7_ = pyramid_conv(extra / "p7", kPyramidChannels, 3, 2);
+  p6_ = pyramid_conv(extra / "p6", config, {p6_from_c5_ ? channels.back() : width, 3, 2});
+  p7_ = pyramid_conv(extra / "p7", config, {width, 3, 2});
 }
 
 std::array<at::Tensor, kLevelCount> Fpn::forward(const std::array<at::Tensor, 3>& features) const {
   std::array<at::Tensor, kLevelCount> pyramid;
-  at::Tensor top = inner_[2].forward(features[2]);  // [N, 256, h5, w5]
+  at::Tensor top = inner_[2].forward(features[2]);  // [N, C, h5, w5]
   pyramid[2] = layer_[2].forward(top);
   for (const std::size_t level : {std::size_t{1}, std::size_t{0}}) {
     const at::Tensor& feature = features[level];

@@ -25,20 +25,21 @@ Head::Head(const ModelScope& scope, int values_per_anchor, const std::string& ou
            const ModelConfig& config)
     : values_per_anchor_(values_per_anchor) {
   const bool normalised = config.head_norm == HeadNorm::kGroup;
-  for (std::size_t depth = 0; depth < kHeadDepth; ++depth) {
+  const int width = config.fpn_channels;
+  for (std::size_t depth = 0; depth < static_cast<std::size_t>(config.head_convs); ++depth) {
     const ModelScope step = scope / "conv" / depth;
     convs_.push_back({step / 0,
-                      {.in_channels = kPyramidChannels,
-                       .out_channels = kPyramidChannels,
+                      {.in_channels = width,
+                       .out_channels = width,
                        .kernel = 3,
                        .stride = 1,
                        .bias = !normalised}});
     if (!normalised) continue;
-    norms_.push_back({.weight = (step / 1).parameter("weight", {kPyramidChannels}),
-                      .bias = (step / 1).parameter("bias", {kPyramidChannels})});
+    norms_.push_back({.weight = (step / 1).parameter("weight", {width}),
+                      .bias = (step / 1).parameter("bias", {width})});
   }
   output_.emplace(scope / output_name,
-                  ConvShape{.in_channels = kPyramidChannels,
+                  ConvShape{.in_channels = width,
                             .out_channels = kAnchorsPerCell * values_per_anchor,
                             .kernel = 3,
                             .stride = 1,

@@ -1,5 +1,6 @@
-// The two subnets of RetinaNet (Lin et al. 2017, figure 3 c and d): four 3x3 convolutions of 256
-// channels and an output convolution, the same weights on every level.
+// The two subnets of RetinaNet (Lin et al. 2017, figure 3 c and d): ModelConfig's head_convs 3x3
+// convolutions of fpn_channels (four of 256) and an output convolution, the same weights on every
+// level.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,13 +42,13 @@ class Head {
   // `values_per_anchor` is K for classes, 4 for boxes; `output_name` kClassLayer or kBoxLayer.
   Head(const ModelScope& scope, int values_per_anchor, const std::string& output_name,
        const ModelConfig& config);
-  // P3..P7, each [N, 256, h, w] -> [N, h * w * 9, values_per_anchor], anchors in the order of
-  // grid_anchors: a view of the last convolution's output where that is channels-last.
+  // P3..P7, each [N, fpn_channels, h, w] -> [N, h * w * 9, values_per_anchor], anchors in the order
+  // of grid_anchors: a view of the last convolution's output where that is channels-last.
   std::vector<at::Tensor> forward(const std::array<at::Tensor, kLevelCount>& pyramid) const;
 
  private:
   struct GroupNorm {
-    at::Tensor weight, bias;  // [256]
+    at::Tensor weight, bias;  // [fpn_channels]
   };
 
   std::int64_t values_per_anchor_;

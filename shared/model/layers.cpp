@@ -24,8 +24,9 @@ at::Tensor ModelScope::buffer(const std::string& name, const at::Tensor& value) 
 Conv::Conv(const ModelScope& scope, const ConvShape& shape)
     : stride_(shape.stride),
       padding_(shape.same ? shape.kernel / 2 : 0),
-      weight_(scope.parameter(
-          "weight", {shape.out_channels, shape.in_channels, shape.kernel, shape.kernel})) {
+      groups_(shape.groups),
+      weight_(scope.parameter("weight", {shape.out_channels, shape.in_channels / shape.groups,
+                                         shape.kernel, shape.kernel})) {
   if (shape.bias) bias_ = scope.parameter("bias", {shape.out_channels});
 }
 
@@ -41,10 +42,13 @@ at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilog
 }
 
 at::Tensor Conv::with(const Values& values, const at::Tensor& input, const Epilogue& then) const {
-  const auto& [weight, bias] = values;
+  const at::Tensor& bias = values.bias;
+  const auto convolved = [&](const at::Tensor& pixels, const at::Tensor& offset) {
+    return at::conv2d(pixels, values.weight, offset, stride_, padding_, /*dilation=*/1, groups_);
+  };
   // cuDNN's has no bias: LibTorch adds it in a pass of its own.
   if (input.is_cuda()) {
-    return with_epilogue(at::conv2d(input, weight, /*bias=*/{}, stride_, padding_), bias, then);
+    return with_epilogue(convolved(input, {}), bias, then);
   }
   // LibTorch 2.11 on CPUs with AMX, in bfloat16, with strides over one or two pixels: parts of the
   // output, and gradients of weights that meet nothing but padding, stay unwritten. Tiny, so in
@@ -52,10 +56,9 @@ at::Tensor Conv::with(const Values& values, const at::Tensor& input, const Epilo
   const bool has_thin_side = stride_ > 1 && (input.size(2) <= 2 || input.size(3) <= 2);
   if (has_thin_side && at::autocast::is_autocast_enabled(at::kCPU)) {
     const c10::impl::ExcludeDispatchKeyGuard in_f32(c10::DispatchKey::AutocastCPU);
-    return with_epilogue(at::conv2d(input.to(at::kFloat), weight, bias, stride_, padding_), {},
-                         then);
+    return with_epilogue(convolved(input.to(at::kFloat), bias), {}, then);
   }
-  return with_epilogue(at::conv2d(input, weight, bias, stride_, padding_), {}, then);
+  return with_epilogue(convolved(input, bias), {}, then);
 }
 
 }  // namespace retina

@@ -47,6 +47,7 @@ struct ConvShape {
   int out_channels = 0;
   int kernel = 1;
   int stride = 1;
+  int groups = 1;  // that many convolutions side by side; in_channels: of each channel alone
   bool bias = true;
   bool same = true;  // padded so that stride 1 keeps the size; false: not padded
 };
@@ -71,7 +72,7 @@ class Conv {
     return with({weight_, bias_}, input, then);
   }
   struct Values {
-    at::Tensor weight, bias;  // [out, in, kernel, kernel], [out] or undefined
+    at::Tensor weight, bias;  // [out, in / groups, kernel, kernel], [out] or undefined
   };
   // The same with other values in place of its own.
   at::Tensor with(const Values& values, const at::Tensor& input, const Epilogue& then) const;
@@ -80,8 +81,8 @@ class Conv {
   bool has_bias() const { return bias_.defined(); }
 
  private:
-  std::int64_t stride_, padding_;
-  at::Tensor weight_, bias_;  // [out, in, kernel, kernel], [out] or undefined
+  std::int64_t stride_, padding_, groups_;
+  at::Tensor weight_, bias_;  // [out, in / groups, kernel, kernel], [out] or undefined
 };
 
 }  // namespace retina

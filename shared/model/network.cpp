@@ -16,6 +16,7 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/random.h"
+#include "shared/model/network_shape.h"
 #include "shared/model/tensor_names.h"
 
 namespace retina {
@@ -73,7 +74,7 @@ void Network::to(c10::ScalarType type) {
   }
 }
 
-StartValue resnet_start_value(const std::string& name, const at::Tensor& like) {
+StartValue body_start_value(const std::string& name, const at::Tensor& like) {
   if (like.dim() == 4) {
     const auto fan_out = static_cast<double>(like.size(0) * like.size(2) * like.size(3));
     return {.kind = StartValue::Kind::kNormal, .scale = std::sqrt(2 / fan_out)};
@@ -146,16 +147,22 @@ void freeze_backbone(Network& network, int trainable_layers) {
                 cat("trainable layers: out of range (got ", trainable_layers, ", want 0 to 5)"));
   }
   const std::string& prefix = network.body_prefix();
-  const std::vector<std::string> layers = {"layer4", "layer3", "layer2", "layer1", "conv1"};
+  if (network.config().backbone == kCifarCnn) return;  // it has no stages
+  const auto stages = backbone_stages(network.config().backbone);
+  std::vector<std::string> learning;  // how their names begin
+  for (std::size_t i = stages.size() - static_cast<std::size_t>(trainable_layers);
+       i < stages.size(); ++i) {
+    learning.insert(learning.end(), stages[i].begin(), stages[i].end());
+  }
   for (const auto& [name, tensor, is_parameter] : network.tensors()) {
     if (!is_parameter || !name.starts_with(prefix)) continue;
     const std::string part = name.substr(prefix.size());
     if (name.starts_with(network.class_layer())) continue;
-    // The stem's norm learns only when everything does, as in torchvision.
+    // A ResNet's bn1 is of no stage: it learns only when everything does, as in torchvision.
     const bool learns =
         trainable_layers == kLayerCount ||
-        std::any_of(layers.begin(), layers.begin() + trainable_layers,
-                    [&](const std::string& layer) { return part.starts_with(layer + "."); });
+        std::any_of(learning.begin(), learning.end(),
+                    [&](const std::string& stage) { return part.starts_with(stage); });
     tensor.set_requires_grad(learns);
   }
 }

@@ -26,7 +26,7 @@ struct StartValue {
 
 // What names of its tensors begin with (tensor_names.h).
 struct NetworkNames {
-  std::string body{};         // its ResNet's
+  std::string body{};         // its backbone's
   std::string class_layer{};  // of the layer that has a row for each class
 };
 
@@ -92,9 +92,9 @@ class EvaluationMode {
   bool training_;
 };
 
-// He et al. 2015, fan out, for ReLU: how convolutions of a ResNet start, as torchvision's do. Norms
-// start as the identity.
-StartValue resnet_start_value(const std::string& name, const at::Tensor& like);
+// He et al. 2015, fan out, for ReLU: how convolutions of a backbone start, as torchvision's do.
+// Norms start as the identity, biases at 0.
+StartValue body_start_value(const std::string& name, const at::Tensor& like);
 
 // Draws all weights as `start_value` says. A tensor's values depend on (seed, its name, its shape)
 // alone, not on thread count, order or what else the network has.
@@ -103,9 +103,10 @@ void initialise(Network& network, std::uint64_t seed);
 // The same for one parameter by its full name (rows of a new class layer when fine-tuning).
 at::Tensor initial_value(const Network& network, const std::string& name, std::uint64_t seed);
 
-// Lets only the last `trainable_layers` of the ResNet's (stem, layer1, layer2, layer3, layer4)
-// learn: 5 = all, 3 = layer2..4 (torchvision's default with imported weights), 0 = only what is on
-// top of it. Frozen parameters get requires_grad = false. Throws Error{kUsage} outside 0..5.
+// Lets only the last `trainable_layers` of the backbone's five stages (backbone_stages,
+// network_shape.h) learn: 5 = all, 3 = of a ResNet layer2..4 (torchvision's default with imported
+// weights), 0 = only what is on top of it. Frozen parameters get requires_grad = false. Throws
+// Error{kUsage} outside 0..5.
 void freeze_backbone(Network& network, int trainable_layers);
 
 // Lays all convolution weights out channels-last (NHWC). A trainer must do this before it makes

@@ -40,4 +40,19 @@ class Norm2d {
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 
+// A bias-free convolution and its norm under torchvision's names of Conv2dNormActivation: 0, 1.
+class ConvNorm {
+ public:
+  // `shape` without a bias, whatever it says.
+  ConvNorm(const ModelScope& scope, const ConvShape& shape, const ModelConfig& config);
+  at::Tensor forward(const at::Tensor& input, const NormMode& mode,
+                     const Epilogue& then = {}) const {
+    return norm_.after(conv_, input, mode, then);
+  }
+
+ private:
+  Conv conv_;
+  Norm2d norm_;
+};
+
 }  // namespace retina

@@ -25,11 +25,12 @@ ConvShape bias_free(int in_channels, int out_channels, int kernel, int stride) {
 ResidualBlock::ResidualBlock(const ModelScope& scope, const Shape& shape,
                              const ModelConfig& config) {
   const int in = shape.in_channels, mid = shape.mid_channels, stride = shape.stride;
-  const int out = shape.bottleneck ? 4 * mid : mid;
-  const std::vector<ConvShape> convs =
-      shape.bottleneck ? std::vector{bias_free(in, mid, 1, 1), bias_free(mid, mid, 3, stride),
-                                     bias_free(mid, out, 1, 1)}
-                       : std::vector{bias_free(in, mid, 3, stride), bias_free(mid, out, 3, 1)};
+  const int out = shape.out_channels;
+  std::vector<ConvShape> convs = {bias_free(in, mid, 3, stride), bias_free(mid, out, 3, 1)};
+  if (shape.bottleneck) {
+    convs = {bias_free(in, mid, 1, 1), bias_free(mid, mid, 3, stride), bias_free(mid, out, 1, 1)};
+    convs[1].groups = shape.groups;
+  }
   for (const ConvShape& conv : convs) {
     const std::size_t number = convs_.size() + 1;
     convs_.emplace_back(scope / cat("conv", number), conv);
@@ -58,15 +59,16 @@ ResNet::ResNet(const ModelScope& scope, const ModelConfig& config)
   int channels = kStemChannels;
   for (std::size_t stage = 0; stage < layers_.size(); ++stage) {
     const ModelScope layer = scope / cat("layer", stage + 1);
-    const int mid = kStemChannels << stage;
     for (int block = 0; block < shape.blocks[stage]; ++block) {
       layers_[stage].emplace_back(layer / static_cast<std::size_t>(block),
                                   ResidualBlock::Shape{.in_channels = channels,
-                                                       .mid_channels = mid,
+                                                       .mid_channels = shape.mid_channels(stage),
+                                                       .out_channels = shape.out_channels(stage),
                                                        .stride = stage > 0 && block == 0 ? 2 : 1,
+                                                       .groups = shape.groups,
                                                        .bottleneck = shape.bottleneck},
                                   config);
-      channels = mid * shape.expansion();
+      channels = shape.out_channels(stage);
     }
   }
 }

@@ -1,5 +1,6 @@
-// ResNet v1.5 (He et al. 2016, table 1; stride in the 3x3 convolution) without its last layer, in
-// torchvision's names: conv1, bn1, layer1.0.conv1 ... layer4.2.bn3.
+// ResNet v1.5 (He et al. 2016, table 1; stride in the 3x3 convolution), ResNeXt and Wide ResNet
+// (network_shape.h) without their last layer, in torchvision's names: conv1, bn1, layer1.0.conv1
+// ... layer4.2.bn3.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "shared/model/config.h"
+#include "shared/model/body.h"
 #include "shared/model/layers.h"
 #include "shared/model/norm.h"
 
@@ -20,7 +21,9 @@ class ResidualBlock {
   struct Shape {
     int in_channels = 0;
     int mid_channels = 0;
+    int out_channels = 0;
     int stride = 1;
+    int groups = 1;  // of the 3x3 convolution of a bottleneck
     bool bottleneck = false;
   };
   ResidualBlock(const ModelScope& scope, const Shape& shape, const ModelConfig& config);
@@ -33,12 +36,10 @@ class ResidualBlock {
   std::optional<Norm2d> project_norm_;
 };
 
-class ResNet {
+class ResNet : public Body {
  public:
   ResNet(const ModelScope& scope, const ModelConfig& config);
-  // images [N, 3, H, W] -> C3 [N, c3, H/8, W/8], C4 [N, c4, H/16, W/16], C5 [N, c5, H/32, W/32],
-  // sizes rounded up.
-  std::array<at::Tensor, 3> forward(const at::Tensor& images, const NormMode& mode) const;
+  std::array<at::Tensor, 3> forward(const at::Tensor& images, const NormMode& mode) const override;
 
  private:
   Conv conv1_;

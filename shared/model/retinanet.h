@@ -1,15 +1,16 @@
-// RetinaNet (Lin et al. 2017): ResNet + feature pyramid + two heads, under torchvision's parameter
-// names (tensor_names.h).
+// RetinaNet (Lin et al. 2017): backbone + feature pyramid + two heads, under torchvision's
+// parameter names (tensor_names.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 
+#include "shared/model/body.h"
 #include "shared/model/fpn.h"
 #include "shared/model/heads.h"
 #include "shared/model/network.h"
-#include "shared/model/resnet.h"
 
 namespace retina {
 
@@ -27,7 +28,7 @@ class RetinaNet : public Network {
   StartValue start_value(const std::string& name, const at::Tensor& like) const override;
 
  private:
-  ResNet body_;
+  std::unique_ptr<Body> body_;
   Fpn fpn_;
   Head classification_, regression_;
 };

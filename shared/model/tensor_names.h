@@ -7,7 +7,7 @@
 
 namespace retina {
 
-inline const std::string kBodyPrefix = "backbone.body.";  // ResNet
+inline const std::string kBodyPrefix = "backbone.body.";
 inline const std::string kFpnPrefix = "backbone.fpn.";
 inline const std::string kClassHeadPrefix = "head.classification_head.";
 inline const std::string kBoxHeadPrefix = "head.regression_head.";
@@ -17,8 +17,8 @@ inline const std::string kBoxLayer = "bbox_reg";
 // Whose weight and bias have a row for each anchor shape and class, anchor-major.
 inline const std::string kClassLayerPrefix = kClassHeadPrefix + kClassLayer + ".";
 
-// The last layer of a ResNet that classifies, whose other tensors have no prefix: fc.weight [K, C],
-// fc.bias [K].
+// The last layer of a ResNet or RegNet that classifies, whose other tensors have no prefix:
+// fc.weight [K, C], fc.bias [K]. MobileNetV3's: network_shape.h.
 inline const std::string kClassifierPrefix = "fc.";
 
 // How many batches a trained batch norm has seen: nothing computes with it, so files without it are

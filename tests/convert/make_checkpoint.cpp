@@ -19,11 +19,13 @@ int main(int argc, char** argv) {
     cli.option("seed", seed, "N", "of the weights");
     cli.option("head-spread", head_spread, "X", "0: every score is 0.01");
     cli.choice("task", config.task, retina::kTaskOptions, "what the model does");
-    cli.option("backbone", config.backbone, "NAME", "resnet18 ... resnet152, cifar-cnn");
+    cli.option("backbone", config.backbone, "NAME", "as retina-train --backbone");
     cli.option("classes", config.class_count, "K", "classes");
     cli.choice("norm", config.norm, retina::kNorms, "of the backbone");
     cli.option("norm-eps", config.norm_eps, "EPS", "of batch norm");
     cli.choice("head-norm", config.head_norm, retina::kHeadNorms, "of the heads");
+    cli.option("fpn-channels", config.fpn_channels, "N", "of the pyramid and the heads");
+    cli.option("head-convs", config.head_convs, "N", "3x3 convolutions of a head");
     cli.flag("p6-from-p5", p6_from_p5, "P6 from P5 (v1), not from C5 (v2)");
     cli.option("anchor-sizes", config.anchor_sizes, "A,B,C,D,E", "px");
     cli.option("min-side", config.min_side_px, "PX", "shorter side after the resize");

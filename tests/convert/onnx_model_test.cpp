@@ -66,6 +66,16 @@ TEST_F(OnnxForms, WithoutPostprocessGivesTheCheckpointsAnchors) {
   }
 }
 
+TEST_F(OnnxForms, OfOtherWidthsGivesTheCheckpointsDetections) {
+  for (const auto& [number, channels, convs] : {std::tuple{1, 64, 1}, {2, 96, 2}}) {
+    ModelConfig config = version(number, "resnet18");
+    config.fpn_channels = channels;
+    config.head_convs = convs;
+    ConvertOptions o = options(config);
+    expect_verification(o, "detections equal");
+  }
+}
+
 TEST_F(OnnxForms, OfOneSizeTakesNoOther) {
   ConvertOptions o = options(version(1, "resnet18"));
   o.onnx_static = "96x128";

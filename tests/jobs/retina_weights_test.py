@@ -178,7 +178,7 @@ class RetinaWeights(DownloadTest):
         # A file of torch.save that is no ResNet: it was read and understood.
         content = (FIXTURES / "zip.pth").read_bytes()
         self.mirror.write_table([self.mirror.row("first", content)])
-        self.expect_refusal(65, "holds no ResNet", PATH=f"{BUILD}/bin:{os.environ['PATH']}")
+        self.expect_refusal(65, "holds no ResNet, RegNet or MobileNetV3", PATH=f"{BUILD}/bin:{os.environ['PATH']}")
 
     @unittest.skipUnless((BUILD / "bin/retina-train").exists(), "no retina-train in the build")
     def test_a_detector_is_fetched_imported_and_trained_from_by_its_name(self):

@@ -31,6 +31,8 @@ TEST(ModelConfig, SurvivesJsonToTheLastBit) {
   config.p6_from_c5 = false;
   config.anchor_sizes = {16, 22.6274, 1.0 / 3 + 40, 90, 300};
   config.anchor_offset = 0.5;
+  config.fpn_channels = 96;
+  config.head_convs = 2;
   config.min_side_px = 192;
   config.max_side_px = 256;
   config.image_mean = {0.1, 0.2, 1.0 / 3};
@@ -49,6 +51,11 @@ TEST(ModelConfig, NamesTheFieldThatIsWrong) {
        }},
       {"anchor_sizes", [](ModelConfig& c) { c.anchor_sizes[2] = 1; }},
       {"anchor_offset", [](ModelConfig& c) { c.anchor_offset = 1; }},
+      {"fpn_channels", [](ModelConfig& c) { c.fpn_channels = 32; }},
+      {"fpn_channels", [](ModelConfig& c) { c.fpn_channels = 100; }},
+      {"fpn_channels", [](ModelConfig& c) { c.fpn_channels = 288; }},
+      {"head_convs", [](ModelConfig& c) { c.head_convs = 0; }},
+      {"head_convs", [](ModelConfig& c) { c.head_convs = 5; }},
       {"min_side_px", [](ModelConfig& c) { c.min_side_px = 0; }},
       {"max_side_px", [](ModelConfig& c) { c.max_side_px = 100; }},
       {"image_std", [](ModelConfig& c) { c.image_std[1] = 0; }}};
@@ -93,6 +100,16 @@ TEST(ModelConfig, AFileWithoutAnchorOffsetHasAnchorsAtCellCorners) {
   text.erase(text.find(field), field.size());
   const JsonFile file = JsonFile::parse(text, "model");
   EXPECT_EQ(ModelConfig::from_json(file.root()), good_config());
+}
+
+// So that earlier versions read a file of the paper's sizes, and its bytes stay what they were.
+TEST(ModelConfig, TheDefaultSizesAreNotWritten) {
+  ModelConfig config = good_config();
+  EXPECT_EQ(config.to_json().find("fpn_channels"), std::string::npos);
+  EXPECT_EQ(config.to_json().find("head_convs"), std::string::npos);
+  config.head_convs = 1;
+  EXPECT_EQ(config.to_json().find("fpn_channels"), std::string::npos);
+  EXPECT_NE(config.to_json().find("\"head_convs\":1"), std::string::npos);
 }
 
 TEST(ModelConfig, AFileWithAnImpossibleOrMissingValueIsBadData) {

@@ -43,6 +43,23 @@ TEST(RetinaNet, HasOneRowAnAnchorForEveryBackboneFamily) {
   }
 }
 
+TEST(RetinaNet, HasTheWidthAndDepthOfItsConfiguration) {
+  ModelConfig config = small_config();
+  config.fpn_channels = 64;
+  config.head_convs = 1;
+  RetinaNet model(config);
+  EXPECT_EQ(tensor_of(model, "backbone.fpn.inner_blocks.2.0.weight").sizes(),
+            (std::vector<std::int64_t>{64, 512, 1, 1}));
+  EXPECT_EQ(tensor_of(model, "backbone.fpn.extra_blocks.p6.weight").sizes(),
+            (std::vector<std::int64_t>{64, 512, 3, 3}));
+  EXPECT_EQ(tensor_of(model, "head.classification_head.conv.0.1.weight").size(0), 64);
+  EXPECT_EQ(tensor_of(model, "head.regression_head.bbox_reg.weight").size(1), 64);
+  EXPECT_THROW(tensor_of(model, "head.regression_head.conv.1.0.weight"), std::out_of_range);
+  const torch::NoGradGuard no_gradient;
+  const HeadOutputs outputs = model.forward(some_images({64, 96}).to(at::kFloat));
+  EXPECT_EQ(all_levels(outputs.logits).size(1), anchors_for(config, {64, 96}).size(0));
+}
+
 // The smallest levels have sides of one and two pixels, where memory was left unwritten: it is full
 // of NaN here.
 TEST(RetinaNet, InBf16IsNearF32WhereLevelsAreThin) {

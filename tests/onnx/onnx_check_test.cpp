@@ -71,6 +71,13 @@ TEST(OnnxCheck, AcceptsDeepNetworksAndAnyClasses) {
   for (const char* backbone : {"resnet50", "resnet101"}) {
     expect_accepted(header_of(detector_config(backbone), {.weights = WeightType::kInt8}));
   }
+  for (HeadNorm norm : {HeadNorm::kGroup, HeadNorm::kNone}) {
+    ModelConfig config = detector_config();
+    config.fpn_channels = 64;
+    config.head_convs = 1;
+    config.head_norm = norm;
+    expect_accepted(header_of(config, {.weights = WeightType::kInt8}));
+  }
   for (const int class_count : {1, 80}) {
     ModelConfig config = detector_config();
     config.class_count = class_count;

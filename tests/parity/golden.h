@@ -51,6 +51,9 @@ ModelConfig golden_config(const std::string& name);
 LossOptions golden_loss_options(const std::string& name);
 // The same for classifiers.
 inline constexpr const char* kGoldenClassifiers[] = {"classifier_resnet18", "classifier_resnet50"};
+// And of other backbones, in evaluation mode.
+inline constexpr const char* kGoldenBackbones[] = {"resnext50_32x4d", "wide_resnet50_2",
+                                                   "regnet_x_400mf", "mobilenet_v3_large"};
 // Overwrites all of the network's tensors with the golden weights, whatever their type.
 void set_golden_weights(Network& network);
 

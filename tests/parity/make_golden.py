@@ -4,8 +4,8 @@
     python make_golden.py --check   recomputes and compares; exit 1 and the differences if any
 
 The inputs (weights, images, boxes) are drawn by counter_random.py and by tests/parity/golden.cpp alike,
-so the files hold results only: every tensor as its norm, up to 256 elements at fixed places and 4
-projections on random signs.
+so the files hold results only: every tensor as its norm, up to 256 elements at fixed places (4 of a
+backbone's gradients) and 4 projections on random signs.
 """
 
 import concurrent.futures
@@ -23,6 +23,7 @@ import sys
 import numpy as np
 import torch
 import torchvision
+import torchvision.models
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from torchvision.models import resnet
@@ -30,7 +31,7 @@ from torchvision.models.detection import RetinaNet
 from torchvision.models.detection import retinanet_resnet50_fpn, retinanet_resnet50_fpn_v2
 from torchvision.models.detection._utils import BoxCoder, Matcher, _box_loss
 from torchvision.models.detection.anchor_utils import AnchorGenerator
-from torchvision.models.detection.backbone_utils import _resnet_fpn_extractor
+from torchvision.models.detection.backbone_utils import BackboneWithFPN, _resnet_fpn_extractor
 from torchvision.models.detection.image_list import ImageList
 from torchvision.models.detection.retinanet import LastLevelP6P7, RetinaNetHead
 from torchvision.models.detection.transform import GeneralizedRCNNTransform
@@ -42,7 +43,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE / "golden"
 SAMPLES = 256
 PROJECTIONS = 4
-LARGEST_TENSOR = 2048 * 256 * 9  # P6 from C5 of a ResNet-50
+LARGEST_TENSOR = 1024 * 1024 * 9  # a 3x3 convolution of a Wide ResNet
 CLASSES = 5
 PADDED = (128, 160)
 IMAGE_SIZES = [(120, 160), (128, 141)]
@@ -63,6 +64,12 @@ CASES = {
 
 
 CLASSIFIERS = {"classifier_resnet18": resnet.resnet18, "classifier_resnet50": resnet.resnet50}
+# Those that are no ResNets: names and shapes of all of them, numbers of one of each kind.
+BACKBONES = ("resnext50_32x4d", "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2",
+             "wide_resnet101_2", "regnet_x_400mf", "regnet_x_800mf", "regnet_x_1_6gf",
+             "regnet_x_3_2gf", "regnet_x_8gf", "mobilenet_v3_large")
+MEASURED_BACKBONES = ("resnext50_32x4d", "wide_resnet50_2", "regnet_x_400mf", "mobilenet_v3_large")
+BACKBONE_SAMPLES = 4
 LABEL_SMOOTHING = 0.1
 CLASSIFIER_LABELS = [1, 4]
 CLASSIFIER_LR = 5e-6  # as small as those above, for the same reason
@@ -88,11 +95,11 @@ def signs():
     return torch.stack([((word >> k) & 1).to(torch.int8) * 2 - 1 for k in range(PROJECTIONS)])
 
 
-def sample(tensor):
-    """Norm, up to SAMPLES elements evenly spread over the row-major order, and the sums over all
+def sample(tensor, most=SAMPLES):
+    """Norm, up to `most` elements evenly spread over the row-major order, and the sums over all
     elements times random signs."""
     flat = tensor.detach().double().reshape(-1)
-    count = min(SAMPLES, flat.numel())
+    count = min(most, flat.numel())
     places = [i * flat.numel() // count for i in range(count)]
     return {"norm": short(flat.norm()), "values": numbers(flat[places]),
             "projections": [short(s[:flat.numel()].double() @ flat) for s in signs()]}
@@ -289,6 +296,39 @@ def classifier_case(body):
             "curve": losses}
 
 
+def backbone_case(name):
+    """A classifier in evaluation mode, in f64: logits, cross-entropy and gradients."""
+    images, labels = padded_images().tensors.double(), torch.tensor(CLASSIFIER_LABELS)
+    model = getattr(torchvision.models, name)(num_classes=CLASSES)
+    bare = ("fc.", "features.", "classifier.")
+    model.load_state_dict({
+        name: weight(number, name if name.startswith(bare) else "backbone.body." + name,
+                     tuple(tensor.shape), False)
+        for number, (name, tensor) in enumerate(model.state_dict().items())})
+    for norm in model.modules():
+        if isinstance(norm, torch.nn.BatchNorm2d):
+            norm.eps = 1e-5  # MobileNetV3's is 1e-3: that of the configuration
+    model.double().eval()
+    logits = model(images)
+    loss = torch.nn.functional.cross_entropy(logits, labels)
+    loss.backward()
+    return {"logits": sample(logits), "cross_entropy": short(loss),
+            "gradient_norm": gradient_norm(model),
+            "gradients": {name: sample(p.grad, BACKBONE_SAMPLES)
+                          for name, p in model.named_parameters()}}
+
+
+def nano_detector():
+    """torchvision's parts put together as --size nano has them (train/recipes.cpp)."""
+    features = torchvision.models.mobilenet_v3_large(norm_layer=torch.nn.BatchNorm2d).features
+    backbone = BackboneWithFPN(features, {"6": "0", "12": "1", "16": "2"}, [40, 112, 960], 64,
+                               LastLevelP6P7(64, 64))
+    head = RetinaNetHead(64, 9, 91, functools.partial(torch.nn.GroupNorm, 32))
+    for tower in (head.classification_head, head.regression_head):
+        tower.conv = tower.conv[:1]
+    return RetinaNet(backbone, 91, head=head)
+
+
 def matcher_boxes(case):
     """Boxes that tie: copies of anchors, twins, a speck, and (case 1) one that meets no anchor."""
     random = f32(20, (12, 4), 0.0, 100.0)
@@ -426,13 +466,16 @@ def state_list(model):
 
 def model_file(name):
     torch.set_num_threads(1)
-    case = classifier_case(CLASSIFIERS[name]) if name in CLASSIFIERS else model_case(CASES[name])
+    if name in MEASURED_BACKBONES:
+        case = backbone_case(name)
+    else:
+        case = classifier_case(CLASSIFIERS[name]) if name in CLASSIFIERS else model_case(CASES[name])
     return json.dumps(case, separators=(",", ":")) + "\n"
 
 
 def compute():
     with concurrent.futures.ProcessPoolExecutor(max_workers=2) as pool:
-        names = [*CASES, *CLASSIFIERS]
+        names = [*CASES, *CLASSIFIERS, *MEASURED_BACKBONES]
         files = {f"{name}.json": text for name, text in zip(names, pool.map(model_file, names))}
     files["ops.json"] = json.dumps(ops_case(), separators=(",", ":")) + "\n"
     files["optimizers.json"] = optimizers_file()
@@ -440,6 +483,9 @@ def compute():
     files["state_v1.txt"] = state_list(retinanet_resnet50_fpn(**bare))
     files["state_v2.txt"] = state_list(retinanet_resnet50_fpn_v2(**bare))
     files["state_resnet50.txt"] = state_list(resnet.resnet50(num_classes=91))
+    for name in BACKBONES:
+        files[f"state_{name}.txt"] = state_list(getattr(torchvision.models, name)(num_classes=91))
+    files["state_nano.txt"] = state_list(nano_detector())
     manifest = {"torch": torch.__version__.split("+")[0],
                 "torchvision": torchvision.__version__.split("+")[0],
                 "pycocotools": importlib.metadata.version("pycocotools"),

@@ -76,6 +76,30 @@ TEST(StateDict, ClassifierHasTorchvisionsNamesShapesAndOrder) {
   EXPECT_EQ(lines_of(*make_classifier(config)), golden_lines("state_resnet50.txt", true));
 }
 
+// Of every backbone that retina-train knows.
+TEST(StateDict, EveryBackboneHasTorchvisionsNamesShapesAndOrder) {
+  for (const std::string& name : backbone_names()) {
+    if (name.starts_with("resnet")) continue;
+    ModelConfig config;
+    config.task = Task::kClassification;
+    config.backbone = name;
+    config.class_count = 91;
+    EXPECT_EQ(lines_of(*make_classifier(config)), golden_lines("state_" + name + ".txt", true))
+        << name;
+  }
+}
+
+// torchvision's parts in the size of --size nano: on MobileNetV3, whose body has other names in a
+// detector than in a classifier.
+TEST(StateDict, ASmallDetectorHasTorchvisionsNamesShapesAndOrder) {
+  ModelConfig config = coco_config(true);
+  config.backbone = "mobilenet_v3_large";
+  config.p6_from_c5 = false;
+  config.fpn_channels = 64;
+  config.head_convs = 1;
+  EXPECT_EQ(lines_of(RetinaNet(config)), golden_lines("state_nano.txt", true));
+}
+
 // 1,250,858 parameters, as Keras' summary() of examples/cifar10_cnn.py says.
 TEST(StateDict, CifarCnnHasTheSizeOfKerasExample) {
   ModelConfig config;

@@ -154,6 +154,33 @@ TEST(Recipes, HaveKerasRetinanetsMaths) {
   EXPECT_EQ(options.adaptive_schedule(10000).plateau_patience, 2);
 }
 
+TEST(Sizes, MediumIsWhatTheOptionsDefaultTo) {
+  EXPECT_EQ(parse({"--size", "medium"}).model_config(3), parse({}).model_config(3));
+}
+
+TEST(Sizes, GrowFromNanoToLargeAndGiveWayToOptions) {
+  ModelConfig before;
+  before.fpn_channels = before.head_convs = before.min_side_px = 0;
+  for (const char* name : {"nano", "small", "medium", "large"}) {
+    const TrainOptions options = parse({"--size", name});
+    const ModelConfig config = options.model_config(3);
+    EXPECT_GE(config.fpn_channels, before.fpn_channels) << name;
+    EXPECT_GE(config.head_convs, before.head_convs) << name;
+    EXPECT_GE(config.min_side_px, before.min_side_px) << name;
+    before = config;
+  }
+  const ModelConfig own =
+      parse({"--size", "nano", "--backbone", "resnet34", "--max-side", "400"}).model_config(3);
+  EXPECT_EQ(own.backbone, "resnet34");
+  EXPECT_EQ(own.fpn_channels, 64);
+  EXPECT_EQ(own.max_side_px, 400);
+  // A recipe's schedule with a size's model.
+  const TrainOptions both = parse({"--recipe", "torchvision-v1", "--init", "x", "--size", "nano"});
+  EXPECT_EQ(both.model_config(3).fpn_channels, 64);
+  EXPECT_EQ(both.model_config(3).head_norm, HeadNorm::kNone);
+  EXPECT_NE(both.model.backbone, "resnet50");
+}
+
 TEST(LearningRateScaling, IsByTheRecipesReferenceImagesPerStep) {
   EXPECT_DOUBLE_EQ(parse({"--images-per-step", "4"}).effective_lr(), 0.01);
   EXPECT_DOUBLE_EQ(parse({"--images-per-step", "4", "--lr-scaling", "linear"}).effective_lr(),

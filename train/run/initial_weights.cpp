@@ -53,20 +53,23 @@ void check_architecture(const ModelConfig& mine, const InitialModel& initial,
     compare("head-norm", word_of(kHeadNorms, mine.head_norm),
             word_of(kHeadNorms, theirs.head_norm));
     compare("p6", p6(mine), p6(theirs));
+    compare("fpn-channels", mine.fpn_channels, theirs.fpn_channels);
+    compare("head-convs", mine.head_convs, theirs.head_convs);
   }
   if (want.empty()) return;
   throw Error(ErrorKind::kConfig,
               cat(source, ": its architecture differs from the model being trained (got ", got,
                   ", want ", want, ")"),
-              cat("give ", want, "; what neither an option nor a recipe says follows --init"));
+              cat("give ", want, "; what no option, recipe or size says follows --init"));
 }
 
-// The checkpoint's ResNet, under the network's names for it, and the network's own values for the
+// The checkpoint's backbone, under the network's names for it, and the network's own values for the
 // rest.
 void load_backbone(Network& network, const Checkpoint& checkpoint, Task task,
                    const std::string& source) {
   const std::string& to = network.body_prefix();
-  const std::string from = task == Task::kDetection ? kBodyPrefix : "";
+  const std::string from =
+      task == Task::kDetection ? kBodyPrefix : classifier_prefixes(network.config().backbone).body;
   std::map<std::string, at::Tensor> body;
   for (const auto& [name, tensor] : checkpoint.model) {
     if (name.starts_with(from)) body[to + name.substr(from.size())] = tensor;

@@ -20,7 +20,7 @@ struct InitialModel {
   // The name of the file that was imported; unset: trained, empty: an import that does not say.
   std::optional<std::string> imported_from{};
 
-  // For a network that does `task`; else the ResNet alone: it fits whatever is on top of it.
+  // For a network that does `task`; else the backbone alone: it fits whatever is on top of it.
   bool gives_all(Task task) const;
 };
 
@@ -33,7 +33,7 @@ void check_initial_weights(const std::string& path, const ModelConfig& model);
 
 // Copies all of `checkpoint`'s weights into `network`; rows of the class layer go to the class of
 // the same name, classes that are not in the checkpoint get fresh values. Between a classifier and
-// a detector, and of an imported backbone, only the ResNet is taken. Logs what was done. Throws
+// a detector, and of an imported backbone, only the backbone is taken. Logs what was done. Throws
 // Error{kConfig} with `source` as the subject when the two architectures differ; its hint lists the
 // options that fit.
 void load_initial_weights(Network& network, const Checkpoint& checkpoint,

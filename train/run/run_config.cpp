@@ -40,43 +40,15 @@ const std::map<std::string, std::string>& former_option_names() {
 }
 
 bool may_change(const std::string& name) {
-  static const std::set<std::string> kNames = {"train",
-                                               "validation",
-                                               "output",
-                                               "epochs",
-                                               "steps",
-                                               "micro-batch",
-                                               "device",
-                                               "expect-ranks",
-                                               "stall-timeout",
-                                               "tf32",
-                                               "wire",
-                                               "deterministic-reduce",
-                                               "overlap-reduce",
-                                               "bucket-mb",
-                                               "checkpoint-every",
-                                               "mtbf",
-                                               "check-replicas-every",
-                                               "on-nan",
-                                               "keep",
-                                               "resume",
-                                               "scratch",
-                                               "stage",
-                                               "stage-limit",
-                                               "max-bad-fraction",
-                                               "overwrite",
-                                               "validate-every",
-                                               "threads",
-                                               "compute-threads",
-                                               "validation-images",
-                                               "tensorboard",
-                                               "timeline",
-                                               "timeline-steps",
-                                               "mllog",
-                                               "stop-at-ap",
-                                               "scaling-report",
-                                               "preview",
-                                               "init"};
+  static const std::set<std::string> kNames = {
+      "train", "validation", "output", "epochs", "steps", "micro-batch", "device", "expect-ranks",
+      "stall-timeout", "tf32", "wire", "deterministic-reduce", "overlap-reduce", "bucket-mb",
+      "checkpoint-every", "mtbf", "check-replicas-every", "on-nan", "keep", "resume", "scratch",
+      "stage", "stage-limit", "max-bad-fraction", "overwrite", "validate-every", "threads",
+      "compute-threads", "validation-images", "tensorboard", "timeline", "timeline-steps",
+      "scaling-report", "preview", "init",
+      // what it sets is compared
+      "size"};
   return kNames.count(name) != 0;
 }
 
@@ -145,7 +117,7 @@ std::string changed_options(FixedOptions before, FixedOptions now) {
   const auto is_in = [](const FixedOptions& options, const char* name) {
     return options.count(name) != 0 && options.at(name) != "null";
   };
-  for (const char* name : {kValidationKey, "norm"}) {
+  for (const char* name : {kValidationKey, "norm", "fpn-channels", "head-convs"}) {
     if (is_in(before, name) && is_in(now, name)) continue;
     before.erase(name);
     now.erase(name);

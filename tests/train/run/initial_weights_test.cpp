@@ -106,13 +106,17 @@ TEST(InitialWeights, AnotherArchitectureNamesTheOptionsToGive) {
   const TestFolder folder;
   const std::string checkpoint = folder / "c.pt";
   save_checkpoint(checkpoint, random_checkpoint(theirs, 1));
-  const std::string rest = "; what neither an option nor a recipe says follows --init";
+  const std::string rest = "; what no option, recipe or size says follows --init";
   EXPECT_EQ(refusal(small_config(), checkpoint),
             "give --norm-eps 0 --head-norm none --p6 p5" + rest);
   EXPECT_EQ(refusal(theirs, checkpoint), "accepted");
   ModelConfig deeper = theirs;
   deeper.backbone = "resnet34";
   EXPECT_EQ(refusal(deeper, checkpoint), "give --backbone resnet18" + rest);
+  ModelConfig narrow = theirs;
+  narrow.fpn_channels = 64;
+  narrow.head_convs = 2;
+  EXPECT_EQ(refusal(narrow, checkpoint), "give --fpn-channels 256 --head-convs 4" + rest);
   // The norm's kind and image sizes are the run's own.
   ModelConfig frozen = theirs;
   frozen.norm = Norm::kFrozen;
