@@ -41,6 +41,8 @@ void declare_data(Cli& cli, TrainOptions& o) {
       "uniform: each image once per epoch; class-balanced: images with rare classes more often");
   cli.option("repeat-threshold", o.data.repeat_threshold, "T",
              "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often");
+  cli.on_off("train-on-crowds", o.data.train_on_crowds,
+             "boxes of crowds (COCO's iscrowd) are trained on as others; off: left out");
   cli.option("max-bad-fraction", o.data.max_bad_fraction, "F",
              "largest share of the records that may be damaged; other records replace them");
   declare_options(cli, o.data.augment);
@@ -65,6 +67,8 @@ void declare_model(Cli& cli, TrainOptions& o) {
                      "--min-side and --max-side");
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
+  cli.on_off("keep-ratio", o.model.keep_ratio,
+             "off: whole images are stretched to squares of --min-side; --max-side means nothing");
   cli.option("fpn-channels", o.model.fpn_channels, "N",
              "channels of P3..P7 and of the heads, 64 to 256 in steps of 32");
   cli.option("head-convs", o.model.head_convs, "1..4",

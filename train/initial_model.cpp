@@ -119,6 +119,7 @@ std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& in
   }
   take("anchor-sizes", mine.anchor_sizes, theirs.anchor_sizes, joined(theirs.anchor_sizes));
   take("fpn-channels", mine.fpn_channels, theirs.fpn_channels, theirs.fpn_channels);
+  take("keep-ratio", mine.keep_ratio, theirs.keep_ratio, theirs.keep_ratio ? "on" : "off");
   take("head-convs", mine.head_convs, theirs.head_convs, theirs.head_convs);
   take("anchor-offset", mine.anchor_offset, theirs.anchor_offset, shortest(theirs.anchor_offset));
   return changes;

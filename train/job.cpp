@@ -132,15 +132,16 @@ InputSides own_sides(const TrainOptions& options, const std::vector<IndexEntry>&
 bool may_enlarge(const TrainOptions& options, const RunStart& start) {
   return !start.before && start.image_count < kSmallSetImages && options.data.synthetic == 0 &&
          !options.classifies() && facts_of_recipe(options.recipe).fits_data &&
-         !options.data.min_side_px && options.data.min_sides_px.empty();
+         options.model.keep_ratio && !options.data.min_side_px && options.data.min_sides_px.empty();
 }
 
-void add_box_sizes(const Record& record, const InputSides& sides, std::vector<BoxSize>& boxes) {
-  const double scale = resized_size(record.width, record.height, sides.min_px, sides.max_px).scale;
+void add_box_sizes(const Record& record, const FrameRule& rule, std::vector<BoxSize>& boxes) {
+  const ImageSize from = {record.width, record.height}, to = framed_size(from, rule);
   for (const RecordAnnotation& annotation : record.annotations) {
     if (!is_trainable(annotation, record.width, record.height)) continue;
-    boxes.push_back({.width_px = static_cast<float>(annotation.bbox[2] * scale),
-                     .height_px = static_cast<float>(annotation.bbox[3] * scale)});
+    boxes.push_back(
+        {.width_px = static_cast<float>(annotation.bbox[2] * to.width / from.width),
+         .height_px = static_cast<float>(annotation.bbox[3] * to.height / from.height)});
   }
 }
 
@@ -149,14 +150,14 @@ void add_box_sizes(const Record& record, const InputSides& sides, std::vector<Bo
 std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& data) {
   constexpr std::size_t kMostImages = 5000;
   const auto& sides = options.data.min_sides_px;
-  const int min_side =
-      sides.empty() ? options.min_side() : static_cast<int>(sides[sides.size() / 2]);
+  FrameRule rule = options.model_config(1).frame();
+  if (!sides.empty()) rule.min_side_px = static_cast<int>(sides[sides.size() / 2]);
   const std::size_t stride = (data.source->index().size() + kMostImages - 1) / kMostImages;
   std::vector<BoxSize> boxes;
   for (const ShardSet& set : data.train_shards) {
     for (std::size_t place = 0; place < set.index().size(); place += stride) {
       try {
-        add_box_sizes(set.read(place), {.min_px = min_side, .max_px = options.max_side()}, boxes);
+        add_box_sizes(set.read(place), rule, boxes);
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::kData) throw;
       }

@@ -62,6 +62,8 @@ void check_options_of_task(const TrainOptions& o) {
     check("anchor-sizes", o.model.anchor_sizes != plain.model.anchor_sizes);
     check("anchor-offset", o.model.anchor_offset != plain.model.anchor_offset);
     check("size", o.model.size != plain.model.size);
+    check("train-on-crowds", o.data.train_on_crowds);
+    check("keep-ratio", !o.model.keep_ratio);
     check("fpn-channels", o.model.fpn_channels != plain.model.fpn_channels);
     check("head-convs", o.model.head_convs != plain.model.head_convs);
     check("box-loss", o.loss.box.kind != plain.loss.box.kind);
@@ -132,6 +134,13 @@ void check_images(const TrainOptions& o) {
   const TrainOptions::Data& data = o.data;
   if (o.wants_own_sides() && o.classifies()) {
     refuse("min-side", "auto", "pixels: a classifier's images all become the same square");
+  }
+  if (!o.model.keep_ratio && (o.wants_own_sides() || o.data.max_side_px)) {
+    throw Error(
+        ErrorKind::kConfig,
+        cat("--keep-ratio off: contradicts --", o.wants_own_sides() ? "min-side auto" : "max-side",
+            ": all images become squares of --min-side"),
+        "leave one of them out");
   }
   if (o.wants_own_sides() && !o.data.min_sides_px.empty()) {
     throw Error(ErrorKind::kConfig,
@@ -322,6 +331,7 @@ ModelConfig TrainOptions::model_config(int class_count) const {
   config.anchor_offset = model.anchor_offset;
   config.fpn_channels = model.fpn_channels;
   config.head_convs = model.head_convs;
+  config.keep_ratio = model.keep_ratio;
   config.min_side_px = min_side();
   config.max_side_px = max_side();
   if (model.backbone == kCifarCnn) {  // Keras' example divides by 255 alone
@@ -370,7 +380,7 @@ EpochPlanOptions TrainOptions::plan_options() const {
           .shuffle = data.shuffle,
           .sampler = data.sampler,
           .repeat_threshold = data.repeat_threshold,
-          .framing = classifies() ? Framing::kSquare : Framing::kWhole,
+          .framing = model_config(1).frame().framing,
           .min_side_px = min_side(),
           .max_side_px = max_side(),
           .min_sides_px = {data.min_sides_px.begin(), data.min_sides_px.end()},
@@ -425,7 +435,9 @@ AdaptiveScheduleOptions TrainOptions::adaptive_schedule(std::int64_t epoch_steps
 ScheduleOptions TrainOptions::schedule_of(const RunLength& run) const {
   ScheduleOptions result = schedule.rule.schedule;
   result.base_lr = effective_lr();
-  result.warmup_steps = schedule.warmup_steps.value_or(default_warmup_steps(run.total_steps));
+  const std::int64_t recipe_warmup = facts_of_recipe(recipe).warmup_epochs * run.steps_per_epoch;
+  result.warmup_steps = schedule.warmup_steps.value_or(
+      recipe_warmup > 0 ? recipe_warmup : default_warmup_steps(run.total_steps));
   std::vector<Span> drops;
   for (const auto& text : schedule.drop_at) drops.push_back(parse_span("lr-drop-at", text));
   result.drop_steps = drop_steps(drops, run, result.warmup_steps);

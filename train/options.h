@@ -49,6 +49,7 @@ struct TrainOptions {
     StageOptions stage;          // copies of their shards in `scratch`
     std::int64_t synthetic = 0;  // train on this many synthetic images instead: a speed test
     std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
+    bool train_on_crowds = false;            // COCO's iscrowd
     // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32.
     std::optional<int> min_side_px, max_side_px;
     // Of min_side_px: as the images are, once they are known. No number that anybody gives.
@@ -73,6 +74,7 @@ struct TrainOptions {
     std::optional<std::vector<double>> anchor_sizes =
         default_anchor_sizes();           // unset: by the boxes
     double anchor_offset = 0;             // centre in its cell, in strides
+    bool keep_ratio = true;               // off: images are stretched to squares of min_side_px
     int fpn_channels = 256;               // of P3..P7 and of the heads
     int head_convs = 4;                   // 3x3 convolutions of a head before its output
     std::optional<int> trainable_layers;  // unset: 5; 3 for a detector with --init
@@ -167,6 +169,7 @@ struct TrainOptions {
   bool wants_own_sides() const { return data.min_side_px == Data::kOwnSide; }
   int least_side() const { return classifies() ? 8 : 32; }
   int max_side() const {
+    if (!model.keep_ratio) return min_side();
     return data.max_side_px.value_or(default_sides(task, model.backbone).max_px);
   }
   Augment augment_set() const {

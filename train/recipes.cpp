@@ -44,6 +44,26 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"warmup-factor", "0.001"},
         {"min-sides", "480,512,544,576,608,640,672,704,736,768,800"},
         {"images-per-step", "16"}}},
+      // MLPerf Training v5.1, single_stage_detector: train.py --dataset openimages-mlperf
+      // --image-size
+      // 800 800 --lr 0.0001 --warmup-epochs 1 --warmup-factor 0.001 --trainable-backbone-layers 3
+      // --target-map 0.34: retinanet_resnext50_32x4d_fpn of torchvision's parts, Adam, a constant
+      // rate. The norm and the layers that learn follow from --init.
+      {"mlperf",
+       {{"backbone", "resnext50_32x4d"},
+        {"head-norm", "none"},
+        {"p6", "p5"},
+        {"box-loss", "l1"},
+        {"keep-ratio", "off"},
+        {"min-side", "800"},
+        {"train-on-crowds", "on"},
+        {"optimizer", "adam"},
+        {"lr", "1e-4"},
+        {"weight-decay", "0"},
+        {"lr-schedule", "constant"},
+        {"warmup-steps", "auto"},
+        {"warmup-factor", "0.001"},
+        {"images-per-step", "32"}}},
       // train.py's defaults, ImageNet weights among them: Adam(lr=1e-5, clipnorm=0.001),
       // smooth_l1(sigma=3), focal(.25, 2),
       // ReduceLROnPlateau(monitor="loss", factor=0.1, patience=2), --steps 10000, --batch-size 1.
@@ -141,6 +161,7 @@ const std::map<std::string, Cli::Settings>& detector_sizes() {
 RecipeFacts facts_of_recipe(const std::string& name) {
   if (name == "torchvision-v1") return {.backbone = "imagenet-v1"};
   if (name == "torchvision-v2") return {.backbone = "imagenet-v2"};
+  if (name == "mlperf") return {.reference_images_per_step = 32, .warmup_epochs = 1};
   if (name == "imagenet-resnet50") {
     return {.task = Task::kClassification, .reference_images_per_step = 256, .epochs = 90};
   }

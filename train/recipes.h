@@ -15,7 +15,9 @@ namespace retina {
 // torchvision-v2    ... for retinanet_resnet50_fpn_v2 (41.5 mAP)
 // imagenet-resnet50 references/classification of torchvision for resnet50 (76.1 % top-1)
 // cifar10-keras     Keras' examples/cifar10_cnn.py, as Azure Batch AI's tutorial trains it
-// keras-retinanet   the defaults of keras-retinanet's train.py and of its Azure tutorials
+// mlperf            MLPerf Training's reference of its benchmark "retinanet" (0.34 mAP on its
+// OpenImages) keras-retinanet   the defaults of keras-retinanet's train.py and of its Azure
+// tutorials
 //
 // Ours, for a detector where nobody names a recipe (run_defaults.h):
 // small             from scratch on few images
@@ -41,6 +43,7 @@ struct RecipeFacts {
   // Ours, and "auto": length and schedule fit the data. `epochs` or more, to make this many steps.
   bool fits_data = false;
   std::int64_t least_steps = 0;
+  int warmup_epochs = 0;      // what --warmup-steps auto means; 0: a share of the run
   std::string backbone = {};  // name of the weights that it begins with; empty: from scratch
 };
 RecipeFacts facts_of_recipe(const std::string& name);

@@ -105,11 +105,12 @@ std::vector<ShardSet> open_sets(const TrainOptions& options) {
 
 // The sets' records one set after the other, labelled as the first has it.
 std::unique_ptr<SampleSource> make_source(const std::vector<ShardSet>& sets,
-                                          const Normalisation& normalisation) {
-  if (sets.size() == 1) return std::make_unique<ShardSource>(sets.front(), normalisation);
+                                          const Normalisation& normalisation,
+                                          ShardSource::Crowds crowds) {
+  if (sets.size() == 1) return std::make_unique<ShardSource>(sets.front(), normalisation, crowds);
   std::vector<SourcePart> parts;
   for (const ShardSet& set : sets) {
-    parts.push_back({.source = std::make_unique<ShardSource>(set, normalisation),
+    parts.push_back({.source = std::make_unique<ShardSource>(set, normalisation, crowds),
                      .labels = labels_by_name(set, sets.front())});
   }
   return std::make_unique<ConcatenatedSource>(std::move(parts));
@@ -130,8 +131,9 @@ TrainingData::TrainingData(const TrainOptions& options) {
   } else {
     train_shards = open_sets(options);
     const Manifest& first = train_shards.front().manifest();
-    source = std::make_unique<ReplacingSource>(
-        make_source(train_shards, options.model_config(first.class_count()).normalisation()));
+    source = std::make_unique<ReplacingSource>(make_source(
+        train_shards, options.model_config(first.class_count()).normalisation(),
+        data.train_on_crowds ? ShardSource::Crowds::kBoxes : ShardSource::Crowds::kLeftOut));
     train.emplace(TrainingSet{.source = *source, .categories = first.categories});
     for (const ShardSet& set : train_shards) {
       const Manifest& manifest = set.manifest();

@@ -104,13 +104,12 @@ at::Tensor planes_of(const Image& image) {
 }
 
 NetworkInputPixels network_input(const Image& image, const ModelConfig& config) {
-  const bool detects = config.task == Task::kDetection;
+  const FrameRule frame = config.frame();
   const IndexEntry entry{.width = image.width, .height = image.height};
-  const BatchRequest request =
-      plan_evaluation({entry}, {.framing = detects ? Framing::kWhole : Framing::kSquare,
-                                .min_side_px = config.min_side_px,
-                                .max_side_px = config.max_side_px})
-          .front();
+  const BatchRequest request = plan_evaluation({entry}, {.framing = frame.framing,
+                                                         .min_side_px = frame.min_side_px,
+                                                         .max_side_px = frame.max_side_px})
+                                   .front();
   const Sample sample = sized_sample(request, 0, {.width = image.width, .height = image.height});
   const PixelSize padded{.height = request.padded_height_px, .width = request.padded_width_px};
   at::Tensor pixels = at::zeros({1, 3, padded.height, padded.width}, at::kFloat);

@@ -41,9 +41,12 @@ void put_pixels(const Image& image, const BatchRequest& request, const Sample& s
 // Records: decode -> mirror -> resize or warp -> normalise; boxes follow the pixels.
 class ShardSource : public SampleSource {
  public:
+  // Boxes of crowds (COCO's iscrowd) are left out, as torchvision does, or are boxes as others.
+  enum class Crowds { kLeftOut, kBoxes };
   // `shards` must outlive this.
-  explicit ShardSource(const ShardSet& shards, const Normalisation& normalisation = {})
-      : shards_(shards), normalisation_(normalisation) {}
+  explicit ShardSource(const ShardSet& shards, const Normalisation& normalisation = {},
+                       Crowds crowds = Crowds::kLeftOut)
+      : shards_(shards), normalisation_(normalisation), crowds_(crowds) {}
 
   const std::vector<IndexEntry>& index() const override { return shards_.index(); }
   // Throws kData naming shard and record for a damaged one.
@@ -53,6 +56,7 @@ class ShardSource : public SampleSource {
  private:
   const ShardSet& shards_;
   Normalisation normalisation_;
+  Crowds crowds_;
 };
 
 // Noise with random boxes, or a random class, in the shapes of COCO's photographs: speed without

@@ -94,8 +94,9 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
   sample.file_name = record.file_name;
   put_pixels(image, request, sample, normalisation_, pixels);
   if (record.label) sample.labels = {*record.label};
-  for (const RecordAnnotation& annotation : record.annotations) {
-    if (annotation.iscrowd) continue;
+  for (RecordAnnotation annotation : record.annotations) {
+    if (annotation.iscrowd && crowds_ == Crowds::kLeftOut) continue;
+    annotation.iscrowd = false;
     if (const auto box = training_box(annotation, record.width, record.height)) {
       const auto seen = slot.warp ? to_warped(*box, sample) : to_resized(*box, sample);
       if (!seen) continue;

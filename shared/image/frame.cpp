@@ -7,7 +7,7 @@
 namespace retina {
 
 ImageSize framed_size(const ImageSize& image, const FrameRule& rule) {
-  if (rule.framing == Framing::kSquare) return {rule.min_side_px, rule.min_side_px};
+  if (rule.framing != Framing::kWhole) return {rule.min_side_px, rule.min_side_px};
   const ResizedSize size =
       resized_size(image.width, image.height, rule.min_side_px, rule.max_side_px);
   return {size.width, size.height};

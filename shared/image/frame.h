@@ -1,4 +1,4 @@
-// How an image comes to the network's size: the whole of it, or a square.
+// How an image comes to the network's size: the whole of it, its shape kept or not, or a square.
 #pragma once
 
 #include "shared/image/resize.h"
@@ -7,8 +7,9 @@
 namespace retina {
 
 enum class Framing {
-  kWhole,   // resized_size(), zero-padded to multiples of 32 px: detection
-  kSquare,  // a square of min_side_px: classification
+  kWhole,      // resized_size(), zero-padded to multiples of 32 px: detection
+  kStretched,  // all of it on a square of min_side_px, padded likewise: detection
+  kSquare,     // a square of min_side_px out of it: classification
 };
 
 struct FrameRule {

@@ -93,6 +93,7 @@ void write_detector(JsonWriter& json, const ModelConfig& config) {
   write_numbers(json, "anchor_sizes", config.anchor_sizes);
   json.field("anchor_offset", config.anchor_offset);
   const ModelConfig defaults;
+  if (config.keep_ratio != defaults.keep_ratio) json.field("keep_ratio", config.keep_ratio);
   if (config.fpn_channels != defaults.fpn_channels) {
     json.field("fpn_channels", config.fpn_channels);
   }
@@ -108,6 +109,7 @@ void read_detector(const JsonView& json, ModelConfig& config) {
   }
   // Files from before the field have anchors at the cells' corners.
   if (json.has("anchor_offset")) config.anchor_offset = json.at("anchor_offset").as_double();
+  if (json.has("keep_ratio")) config.keep_ratio = json.at("keep_ratio").as_bool();
   if (json.has("fpn_channels")) config.fpn_channels = read_int(json.at("fpn_channels"));
   if (json.has("head_convs")) config.head_convs = read_int(json.at("head_convs"));
   config.head_norm = choose("head_norm", kHeadNorms, json.at("head_norm").as_string());
@@ -203,6 +205,13 @@ void PostprocessOptions::validate() const {
 ModelConfig model_config_of(const std::string& config_json, const std::string& path) {
   const JsonFile config = JsonFile::parse(config_json, path + ": config");
   return ModelConfig::from_json(config.root().at("model"));
+}
+
+FrameRule ModelConfig::frame() const {
+  const Framing framing = task == Task::kClassification ? Framing::kSquare
+                          : keep_ratio                  ? Framing::kWhole
+                                                        : Framing::kStretched;
+  return {framing, min_side_px, max_side_px};
 }
 
 Normalisation ModelConfig::normalisation() const {

@@ -8,6 +8,7 @@
 
 #include "shared/base/choices.h"
 #include "shared/base/task.h"
+#include "shared/image/frame.h"
 
 namespace retina {
 
@@ -55,6 +56,9 @@ struct ModelConfig {
   // 2017, figure 3); others make smaller detectors.
   int fpn_channels = 256;
   int head_convs = 4;
+  // Off: whole images are stretched to squares of min_side_px, and max_side_px means nothing
+  // (MLPerf Training's RetinaNet).
+  bool keep_ratio = true;
   // A RetinaNet's: resize so that the shorter side has min_side_px, unless the longer would pass
   // max_side_px. A classifier's: a square of min_side_px (image/frame.h).
   int min_side_px = 800;
@@ -68,15 +72,18 @@ struct ModelConfig {
   // Throws Error{kUsage} naming the field, what it got and what it may be.
   void validate() const;
   // One JSON object with the field names above; those of a RetinaNet only where it is one, `task`
-  // only where it is not, fpn_channels and head_convs only where they are not the defaults: a file
-  // of the paper's sizes is one that every version reads.
+  // only where it is not, fpn_channels, head_convs and keep_ratio only where they are not the
+  // defaults: a file of the paper's sizes is one that every version reads.
   std::string to_json() const;
-  // Every field but task, anchor_offset, fpn_channels and head_convs must be there. Throws
-  // Error{kData} with the place for a missing or impossible one.
+  // Every field but task, anchor_offset, fpn_channels, head_convs and keep_ratio must be there.
+  // Throws Error{kData} with the place for a missing or impossible one.
   static ModelConfig from_json(const JsonView& json);
 
   // How training and evaluation normalise pixels.
   Normalisation normalisation() const;
+
+  // How images come to the network's size.
+  FrameRule frame() const;
 
   bool frozen_norm() const { return norm == Norm::kFrozen; }
 };

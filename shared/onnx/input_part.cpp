@@ -33,6 +33,7 @@ Value normalised(OnnxGraph& graph, const Value& pixels, const ModelConfig& confi
 // exact, where resized_size multiplies by a rounded scale: RoundedSides has the sizes at which that
 // comes out one pixel less. Runtimes that have no f64, or i32 only, give the same.
 Ints resized(OnnxGraph& graph, const Ints& image, const ModelConfig& config) {
+  if (!config.keep_ratio) return graph.known({config.min_side_px, config.min_side_px});
   if (image.known) {
     const auto side = [&](std::size_t place) { return static_cast<int>(image.known->at(place)); };
     const ResizedSize size = resized_size(side(1), side(0), config.min_side_px, config.max_side_px);

@@ -101,6 +101,15 @@ TEST(ShardSource, LeavesOutBoxesWithoutAnAreaAndNamesThem) {
   }
 }
 
+TEST(ShardSource, TakesCrowdsForBoxesWhereTheyAreAskedFor) {
+  const TestFolder folder;
+  write_set(folder / "set", {{.id = 1, .bbox = {20, 20, 90, 90}, .area = 1, .iscrowd = true}});
+  const ShardSet shards(folder / "set");
+  EXPECT_TRUE(load(ShardSource(shards), false, 240).boxes.empty());
+  const ShardSource source(shards, {}, ShardSource::Crowds::kBoxes);
+  EXPECT_EQ(load(source, false, 240).boxes.size(), 1U);
+}
+
 TEST(ShardSource, MirrorsAndScalesBoxesWithThePixels) {
   const TestFolder folder;
   write_set(folder / "set", {{.id = 1, .bbox = {100, 50, 60, 80}, .area = 1}});

@@ -104,5 +104,15 @@ TEST(Frame, OfASquareIsTheSquareAndOfAWholeImageItsResizedSizePadded) {
   EXPECT_EQ(padded_size({640, 480}, whole).height, 128);
 }
 
+TEST(Frame, StretchesWholeImagesToASquare) {
+  const FrameRule rule = {.framing = Framing::kStretched, .min_side_px = 200, .max_side_px = 200};
+  for (const ImageSize image : {ImageSize{640, 480}, ImageSize{3, 900}}) {
+    EXPECT_EQ(framed_size(image, rule).width, 200);
+    EXPECT_EQ(framed_size(image, rule).height, 200);
+    EXPECT_EQ(padded_size(image, rule).width, 224);
+    EXPECT_EQ(padded_size(image, rule).height, 224);
+  }
+}
+
 }  // namespace
 }  // namespace retina

@@ -49,7 +49,7 @@ std::string input_model(const ModelConfig& config, const std::optional<PixelSize
 
 void expect_loaders_pixels(OnnxSession& session, const ModelConfig& config, const Image& image) {
   const std::vector<IndexEntry> index = {{.width = image.width, .height = image.height}};
-  const BatchRequest request = plan_evaluation(index, {.framing = Framing::kWhole,
+  const BatchRequest request = plan_evaluation(index, {.framing = config.frame().framing,
                                                        .min_side_px = config.min_side_px,
                                                        .max_side_px = config.max_side_px})
                                    .front();
@@ -101,6 +101,17 @@ TEST(OnnxInput, IsTheLoadersToTheLastDigitAtAnySize) {
     expect_loaders_pixels(*session, config,
                           noise(static_cast<int>(1 + random.below(2 * trial, 900)),
                                 static_cast<int>(1 + random.below(2 * trial + 1, 900))));
+  }
+}
+
+TEST(OnnxInput, OfStretchedImagesIsTheLoadersToTheLastDigit) {
+  if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
+  ModelConfig config = detector_config();
+  config.keep_ratio = false;
+  config.min_side_px = config.max_side_px = 200;  // padded to 224
+  const auto session = open_onnx_session(input_model(config, {}), "m.onnx", 1);
+  for (const auto& [width, height] : {std::pair{640, 480}, {200, 200}, {33, 511}, {1, 1}}) {
+    expect_loaders_pixels(*session, config, noise(width, height));
   }
 }
 

@@ -420,6 +420,31 @@ TEST(Task, OptionsThatDecideNothingInItAreRefused) {
   }
 }
 
+TEST(Recipes, MlperfWarmsUpForAnEpochAndStretchesImages) {
+  const TrainOptions options = parse({"--recipe", "mlperf"});
+  const ScheduleOptions schedule =
+      options.schedule_of({.total_steps = 700, .steps_per_epoch = 100});
+  EXPECT_EQ(schedule.warmup_steps, 100);
+  EXPECT_EQ(schedule.kind, ScheduleKind::kConstant);
+  EXPECT_EQ(options.plan_options().framing, Framing::kStretched);
+  const ModelConfig model = options.model_config(264);
+  EXPECT_FALSE(model.keep_ratio);
+  EXPECT_EQ(model.min_side_px, 800);
+  EXPECT_FALSE(model.p6_from_c5);
+  EXPECT_TRUE(options.data.train_on_crowds);
+}
+
+TEST(TrainOptions, OfStretchedImagesKnowNoLongerSide) {
+  const TrainOptions options = parse({"--keep-ratio", "off", "--min-side", "320"});
+  EXPECT_EQ(options.model_config(1).max_side_px, 320);
+  for (const std::vector<const char*>& more :
+       {std::vector<const char*>{"--max-side", "400"}, {"--min-side", "auto"}}) {
+    std::vector<const char*> words = {"--keep-ratio", "off"};
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(refusal(words).kind(), ErrorKind::kConfig) << more.front();
+  }
+}
+
 TEST(Recipes, BackbonesHaveNames) {
   for (const auto& [recipe, settings] : recipes()) {
     const std::string backbone = facts_of_recipe(recipe).backbone;

@@ -101,10 +101,10 @@ void for_each_batch(Network& network, const PredictionInput& input, const Detect
   const c10::Device device = network.device();
   ImageUpload upload(device, config.normalisation(),
                      options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat);
-  const bool is_square = config.task == Task::kClassification;
-  run_batches({.plan = {.framing = is_square ? Framing::kSquare : Framing::kWhole,
-                        .min_side_px = config.min_side_px,
-                        .max_side_px = config.max_side_px},
+  const FrameRule frame = config.frame();
+  run_batches({.plan = {.framing = frame.framing,
+                        .min_side_px = frame.min_side_px,
+                        .max_side_px = frame.max_side_px},
                .form = device.is_cuda() ? PixelForm::kStored : PixelForm::kNormalised,
                .device = device},
               input, options, [&](const Batch& batch) { use(batch, upload.images(batch)); });
