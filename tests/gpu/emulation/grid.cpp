@@ -63,6 +63,7 @@ struct Grid {
   bool runs = false;
   std::map<const void*, SharedMemory> shared;
   std::size_t shared_bytes = 0;  // of this block
+  std::set<std::string> launched;
 } grid;
 
 Thread& self() {
@@ -201,6 +202,7 @@ const char* take_error() {
 void launch(const Kernel& kernel, const dim3& blocks, const dim3& block, std::size_t shared_bytes) {
   if (grid.has_error) return;
   grid.kernel = &kernel;
+  grid.launched.insert(kernel.name);
   blockIdx = {};
   if (!is_possible(blocks, block, shared_bytes)) {
     return note_error(cat("impossible sizes, grid ", coordinates({blocks.x, blocks.y, blocks.z}),
@@ -218,6 +220,10 @@ void launch(const Kernel& kernel, const dim3& blocks, const dim3& block, std::si
     if (!grid.has_error) run_block();
   }
   grid.shared.clear();
+}
+
+const std::set<std::string>& launched_kernels() {
+  return grid.launched;
 }
 
 void fail(const std::string& text) {
