@@ -63,8 +63,13 @@ struct Grid {
   bool runs = false;
   std::map<const void*, SharedMemory> shared;
   std::size_t shared_bytes = 0;  // of this block
-  std::set<std::string> launched;
 } grid;
+
+// Outlives what asks at a program's end.
+std::set<std::string>& launched() {
+  static auto* const names = new std::set<std::string>;
+  return *names;
+}
 
 Thread& self() {
   return grid.threads[grid.running];
@@ -202,7 +207,7 @@ const char* take_error() {
 void launch(const Kernel& kernel, const dim3& blocks, const dim3& block, std::size_t shared_bytes) {
   if (grid.has_error) return;
   grid.kernel = &kernel;
-  grid.launched.insert(kernel.name);
+  launched().insert(kernel.name);
   blockIdx = {};
   if (!is_possible(blocks, block, shared_bytes)) {
     return note_error(cat("impossible sizes, grid ", coordinates({blocks.x, blocks.y, blocks.z}),
@@ -223,7 +228,7 @@ void launch(const Kernel& kernel, const dim3& blocks, const dim3& block, std::si
 }
 
 const std::set<std::string>& launched_kernels() {
-  return grid.launched;
+  return launched();
 }
 
 void fail(const std::string& text) {
