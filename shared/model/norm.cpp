@@ -8,6 +8,7 @@
 
 #include "shared/base/error.h"
 #include "shared/model/tensor_names.h"
+#include "shared/ops/batch_norm.h"
 
 namespace retina {
 namespace {
@@ -62,6 +63,18 @@ at::Tensor Norm2d::after(const Conv& conv, const at::Tensor& input, const NormMo
         sync_batch_norm(output, weight_, bias_, running_mean_, running_var_,
                         {.ranks = mode.ranks, .name = name_, .momentum = kMomentum, .eps = eps_}),
         {}, then);
+  }
+  if (mode.training && output.is_cuda()) {
+    at::Tensor residual = then.residual;
+    if (residual.defined()) residual = residual.to(output.scalar_type());
+    return batch_norm_relu(output, {.weight = weight_,
+                                    .bias = bias_,
+                                    .running_mean = running_mean_,
+                                    .running_var = running_var_,
+                                    .momentum = kMomentum,
+                                    .eps = eps_,
+                                    .residual = residual,
+                                    .relu = then.relu});
   }
   return with_epilogue(at::batch_norm(output, weight_, bias_, running_mean_, running_var_,
                                       mode.training, kMomentum, eps_, /*cudnn_enabled=*/true),

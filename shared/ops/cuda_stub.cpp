@@ -47,6 +47,14 @@ template <class Stored>
 const char* group_norm_backward_cuda(const GroupNormBackward<Stored>&, void*) {
   unavailable();
 }
+template <class Stored>
+const char* batch_norm_forward_cuda(const BatchNormForward<Stored>&, void*) {
+  unavailable();
+}
+template <class Stored>
+const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>&, void*) {
+  unavailable();
+}
 
 template const char* match_cuda(const Match<float>&, void*);
 template const char* match_cuda(const Match<double>&, void*);
@@ -70,5 +78,11 @@ template const char* group_norm_forward_cuda(const GroupNormForward<Bfloat16>&, 
 template const char* group_norm_backward_cuda(const GroupNormBackward<float>&, void*);
 template const char* group_norm_backward_cuda(const GroupNormBackward<double>&, void*);
 template const char* group_norm_backward_cuda(const GroupNormBackward<Bfloat16>&, void*);
+template const char* batch_norm_forward_cuda(const BatchNormForward<float>&, void*);
+template const char* batch_norm_forward_cuda(const BatchNormForward<double>&, void*);
+template const char* batch_norm_forward_cuda(const BatchNormForward<Bfloat16>&, void*);
+template const char* batch_norm_backward_cuda(const BatchNormBackward<float>&, void*);
+template const char* batch_norm_backward_cuda(const BatchNormBackward<double>&, void*);
+template const char* batch_norm_backward_cuda(const BatchNormBackward<Bfloat16>&, void*);
 
 }  // namespace retina::kernels

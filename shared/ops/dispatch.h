@@ -26,6 +26,18 @@ namespace retina::kernels {
 template <class Stored>
 using Element = std::conditional_t<std::is_same_v<Stored, Bfloat16>, at::BFloat16, Stored>;
 
+// The elements of a tensor, nullptr for an undefined one.
+template <class Stored>
+const Stored* read_data(const at::Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  return reinterpret_cast<const Stored*>(tensor.const_data_ptr<Element<Stored>>());
+}
+template <class Stored>
+Stored* write_data(const at::Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  return reinterpret_cast<Stored*>(tensor.mutable_data_ptr<Element<Stored>>());
+}
+
 // Calls body(T{}) with T float or double, the type of `tensor`, on the tensor's device.
 template <class Body>
 void for_type_of(const at::Tensor& tensor, const Body& body) {

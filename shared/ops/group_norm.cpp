@@ -116,22 +116,13 @@ using torch::autograd::variable_list;
 
 constexpr at::MemoryFormat kChannelsLast = at::MemoryFormat::ChannelsLast;
 
-template <class Stored>
-const Stored* read_data(const at::Tensor& tensor) {
-  return reinterpret_cast<const Stored*>(tensor.const_data_ptr<kernels::Element<Stored>>());
-}
-template <class Stored>
-Stored* write_data(const at::Tensor& tensor) {
-  return reinterpret_cast<Stored*>(tensor.mutable_data_ptr<kernels::Element<Stored>>());
-}
-
 // `values` is x in channels-last memory; `scratch` must live as long as the result.
 template <class Stored>
 kernels::GroupNorm<Stored> group_norm_arguments(const at::Tensor& values, std::int64_t group_count,
                                                 const at::Tensor& weight, const at::Tensor& bias,
                                                 at::Tensor& scratch) {
   using T = kernels::Loaded<Stored>;
-  kernels::GroupNorm<Stored> norm = {.values = read_data<Stored>(values),
+  kernels::GroupNorm<Stored> norm = {.values = kernels::read_data<Stored>(values),
                                      .weight = weight.const_data_ptr<T>(),
                                      .bias = bias.const_data_ptr<T>(),
                                      .image_count = values.size(0),
@@ -169,7 +160,7 @@ class GroupNormRelu : public torch::autograd::Function<GroupNormRelu> {
             .eps = eps,
             .means = mean.mutable_data_ptr<T>(),
             .inverse_stds = inverse_std.mutable_data_ptr<T>(),
-            .out = write_data<Stored>(out)};
+            .out = kernels::write_data<Stored>(out)};
         kernels::run_implementation("group norm", values, arguments,
                                     kernels::group_norm_forward_cpu<Stored>,
                                     kernels::group_norm_forward_cuda<Stored>);
@@ -204,12 +195,12 @@ class GroupNormRelu : public torch::autograd::Function<GroupNormRelu> {
                                                weight, bias, scratch),
           .means = mean.const_data_ptr<T>(),
           .inverse_stds = inverse_std.const_data_ptr<T>(),
-          .output_gradients = read_data<Stored>(gradients),
+          .output_gradients = kernels::read_data<Stored>(gradients),
           .channel_sums = channel_sums.mutable_data_ptr<double>(),
           .coefficients = coefficients.mutable_data_ptr<T>(),
           .weight_gradient = weight_gradient.mutable_data_ptr<T>(),
           .bias_gradient = bias_gradient.mutable_data_ptr<T>(),
-          .gradient = write_data<Stored>(input_gradient)};
+          .gradient = kernels::write_data<Stored>(input_gradient)};
       kernels::run_implementation("group norm's gradient", values, arguments,
                                   kernels::group_norm_backward_cpu<Stored>,
                                   kernels::group_norm_backward_cuda<Stored>);

@@ -15,11 +15,9 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kBlocks = 4;  // at least, on a multiprocessor at once: 64 registers a thread
 
-// What a thread takes: `pixel_count` pixels of a column, the first at `place`, `step` apart.
-struct Share {
+// What a thread takes: pixels of a column.
+struct Share : Walk {
   std::int64_t image, chunk, column;
-  std::int64_t place, step;  // of values
-  int pixel_count;           // 0: nothing
 };
 
 enum class Order { kForwards, kBackwards };
@@ -48,36 +46,12 @@ __device__ Share share_of(const Norm& norm, Order order) {
   const std::int64_t first = share.chunk * chunk_px + row;
   const std::int64_t end = smaller(norm.pixel_count, (share.chunk + 1) * chunk_px);
   if (row < tile.rows && share.column * kValues < norm.channel_count && first < end) {
-    share.pixel_count = static_cast<int>((end - first + tile.rows - 1) / tile.rows);
+    share.count = static_cast<int>((end - first + tile.rows - 1) / tile.rows);
   }
   share.place =
       (share.image * norm.pixel_count + first) * norm.channel_count + share.column * kValues;
   share.step = tile.rows * norm.channel_count;
   return share;
-}
-
-// Calls body(place, packs of the sources there) for the pixels of a share. The next kAhead are
-// loaded before the first of them is used; past the end, the last one again: no branch is between
-// the loads.
-template <int kValues, int kAhead, class Stored, int kSources, class Body>
-__device__ void for_each_pixel(const Share& share, const Stored* const (&sources)[kSources],
-                               const Body& body) {
-  using Values = Pack<Stored, kValues>;
-  for (int i = 0; i < share.pixel_count; i += kAhead) {
-    Values packs[kAhead][kSources];
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      const std::int64_t place = share.place + smaller(i + k, share.pixel_count - 1) * share.step;
-#pragma unroll
-      for (int s = 0; s < kSources; ++s) {
-        packs[k][s] = *reinterpret_cast<const Values*>(sources[s] + place);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      if (i + k < share.pixel_count) body(share.place + (i + k) * share.step, packs[k]);
-    }
-  }
 }
 
 // The channels of a share's column.
@@ -110,26 +84,26 @@ __global__ void __launch_bounds__(kThreads, kBlocks) add_squares(GroupNorm<Store
   __shared__ double sums[2][kThreads];
   const Share share = share_of<kValues>(norm, Order::kForwards);
   double sum = 0, squares = 0;
-  if (share.pixel_count > 0) {
+  if (share.count > 0) {
     // Each thread counts from a value of its own, exact in T, and moves the sums in f64: were all
     // to count from one value, and it far from the others, T would lose the squares' last digits.
     const T near = loaded(norm.values[share.place]);
     const Stored* const sources[] = {norm.values};
-    for_each_pixel<kValues, 4>(share, sources,
-                               [&](std::int64_t, const Pack<Stored, kValues>(&packs)[1]) {
-                                 T pixel_sum = 0, pixel_squares = 0;
+    for_each_pack<kValues, 4>(share, sources,
+                              [&](std::int64_t, const Pack<Stored, kValues>(&packs)[1]) {
+                                T pixel_sum = 0, pixel_squares = 0;
 #pragma unroll
-                                 for (int v = 0; v < kValues; ++v) {
-                                   const T distance = loaded(packs[0].values[v]) - near;
-                                   pixel_sum += distance;
-                                   pixel_squares += distance * distance;
-                                 }
-                                 sum += static_cast<double>(pixel_sum);
-                                 squares += static_cast<double>(pixel_squares);
-                               });
+                                for (int v = 0; v < kValues; ++v) {
+                                  const T distance = loaded(packs[0].values[v]) - near;
+                                  pixel_sum += distance;
+                                  pixel_squares += distance * distance;
+                                }
+                                sum += static_cast<double>(pixel_sum);
+                                squares += static_cast<double>(pixel_squares);
+                              });
     const std::int64_t group = share.column * kValues / norm.channels_per_group();
     const double shift = static_cast<double>(near) - group_origin(norm, share.image, group);
-    const double count = static_cast<double>(share.pixel_count) * kValues;
+    const double count = static_cast<double>(share.count) * kValues;
     squares += shift * (2 * sum + count * shift);
     sum += count * shift;
   }
@@ -192,11 +166,11 @@ template <class Stored, int kValues>
 __global__ void __launch_bounds__(kThreads, kBlocks) normalise(GroupNormForward<Stored> f) {
   using T = Loaded<Stored>;
   const Share share = share_of<kValues>(f.norm, Order::kBackwards);
-  if (share.pixel_count == 0) return;
+  if (share.count == 0) return;
   ChannelNorm<T> channels[kValues];
   load_channels<kValues>(f.norm, f.means, f.inverse_stds, share, channels);
   const Stored* const sources[] = {f.norm.values};
-  for_each_pixel<kValues, 4>(
+  for_each_pack<kValues, 4>(
       share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[1]) {
         Pack<Stored, kValues> out;
 #pragma unroll
@@ -226,11 +200,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks) add_gradients(GroupNormBack
   const GroupNorm<Stored>& norm = b.norm;
   const Share share = share_of<kValues>(norm, Order::kForwards);
   Sum gradient_sums[kValues] = {}, products[kValues] = {};
-  if (share.pixel_count > 0) {
+  if (share.count > 0) {
     ChannelNorm<T> channels[kValues];
     load_channels<kValues>(norm, b.means, b.inverse_stds, share, channels);
     const Stored* const sources[] = {norm.values, b.output_gradients};
-    for_each_pixel<kValues, 2>(
+    for_each_pack<kValues, 2>(
         share, sources, [&](std::int64_t, const Pack<Stored, kValues>(&packs)[2]) {
 #pragma unroll
           for (int v = 0; v < kValues; ++v) {
@@ -322,7 +296,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   using T = Loaded<Stored>;
   const GroupNorm<Stored>& norm = b.norm;
   const Share share = share_of<kValues>(norm, Order::kBackwards);
-  if (share.pixel_count == 0) return;
+  if (share.count == 0) return;
   ChannelNorm<T> channels[kValues];
   load_channels<kValues>(norm, b.means, b.inverse_stds, share, channels);
   const T* const coefficients =
@@ -330,17 +304,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       2 * (share.image * norm.group_count + share.column * kValues / norm.channels_per_group());
   const GroupGradient<T> group = {coefficients[0], coefficients[1]};
   const Stored* const sources[] = {norm.values, b.output_gradients};
-  for_each_pixel<kValues, 2>(share, sources,
-                             [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[2]) {
-                               Pack<Stored, kValues> out;
+  for_each_pack<kValues, 2>(share, sources,
+                            [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[2]) {
+                              Pack<Stored, kValues> out;
 #pragma unroll
-                               for (int v = 0; v < kValues; ++v) {
-                                 store(group.input_gradient(channels[v], loaded(packs[0].values[v]),
-                                                            loaded(packs[1].values[v])),
-                                       out.values + v);
-                               }
-                               store_pack(out, b.gradient + place);
-                             });
+                              for (int v = 0; v < kValues; ++v) {
+                                store(group.input_gradient(channels[v], loaded(packs[0].values[v]),
+                                                           loaded(packs[1].values[v])),
+                                      out.values + v);
+                              }
+                              store_pack(out, b.gradient + place);
+                            });
 }
 
 // --- Launches ------------------------------------------------------------------------------------

@@ -206,6 +206,56 @@ RETINA_HOST_DEVICE std::int64_t group_norm_chunk_px(std::int64_t pixel_count) {
   return smaller<std::int64_t>(larger<std::int64_t>(chunk, 32), 128);
 }
 
+// What both directions of batch_norm_relu get; batch_norm_formulas.h has the arithmetic. x and what
+// is like it lies channels-last: R = N H W rows of C channels.
+template <class Stored, class T = Loaded<Stored>>
+struct BatchNorm {
+  const Stored* values;                   // x [R, C]
+  const T* weight;                        // [C]
+  const T* bias;                          // [C]
+  std::int64_t row_count, channel_count;  // R, C
+  bool relu;
+  double* partials;  // CUDA only: scratch [chunk_count(), C, 2]
+
+  // Rows that a block of threads takes, and their number. Functions of the shape alone: the bits do
+  // not depend on the GPU. 2^17 values of up to 256 channels or, so that there is work for all of a
+  // GPU, down to 2^14.
+  RETINA_HOST_DEVICE std::int64_t chunk_rows() const {
+    const std::int64_t share = row_count * channel_count / 1024;
+    const std::int64_t most = smaller<std::int64_t>(larger<std::int64_t>(share, 1 << 14), 1 << 17);
+    return (most / smaller<std::int64_t>(channel_count, 256) + 31) / 32 * 32;
+  }
+  RETINA_HOST_DEVICE std::int64_t chunk_count() const {
+    return (row_count + chunk_rows() - 1) / chunk_rows();
+  }
+};
+
+template <class Stored, class T = Loaded<Stored>>
+struct BatchNormForward {
+  BatchNorm<Stored> norm;
+  const Stored* residual;  // [R, C], or nullptr
+  double eps, momentum;
+  T* means;         // [C] out
+  T* inverse_stds;  // [C] out: 1 / sqrt(var + eps)
+  T* running_mean;  // [C], moved
+  T* running_var;   // [C], moved
+  Stored* out;      // y [R, C]
+};
+
+template <class Stored, class T = Loaded<Stored>>
+struct BatchNormBackward {
+  BatchNorm<Stored> norm;
+  const T* means;                  // [C], of the forward pass
+  const T* inverse_stds;           // [C]
+  const Stored* output_gradients;  // dy [R, C]
+  const Stored* output;            // y [R, C] where a ReLU is behind a residual; else nullptr
+  Stored* residual_gradient;       // dy' [R, C] out, with `output`
+  T* coefficients;                 // [C, 2] scratch
+  T* weight_gradient;              // [C] out
+  T* bias_gradient;                // [C] out
+  Stored* gradient;                // dx [R, C] out, or nullptr: nobody wants it
+};
+
 // Each image's sum is made of this many parts, each over a fixed share of the anchors, added in
 // order: the bits depend neither on the number of threads nor on their timing.
 constexpr int kPartials = 256;
@@ -227,5 +277,9 @@ template <class Stored>
 const char* group_norm_forward_cuda(const GroupNormForward<Stored>& arguments, void* stream);
 template <class Stored>
 const char* group_norm_backward_cuda(const GroupNormBackward<Stored>& arguments, void* stream);
+template <class Stored>
+const char* batch_norm_forward_cuda(const BatchNormForward<Stored>& arguments, void* stream);
+template <class Stored>
+const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>& arguments, void* stream);
 
 }  // namespace retina::kernels

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "shared/ops/formulas.h"
+
 namespace retina::kernels {
 
 inline unsigned blocks_for(std::int64_t count, int threads) {
@@ -35,6 +37,36 @@ __device__ void store_pack(const Pack<Stored, kValues>& pack, Stored* place) {
     static_assert(sizeof words == sizeof pack && sizeof words == kPackBytes);
     memcpy(&words, &pack, sizeof words);
     __stwb(reinterpret_cast<uint4*>(place), words);
+  }
+}
+
+// Values that a thread takes: `count` packs, the first at `place`, `step` apart.
+struct Walk {
+  std::int64_t place, step;  // of values
+  int count;                 // 0: nothing
+};
+
+// Calls body(place, packs of the sources there) for the packs of a walk. The next kAhead are loaded
+// before the first of them is used; past the end, the last one again: no branch is between the
+// loads.
+template <int kValues, int kAhead, class Stored, int kSources, class Body>
+__device__ void for_each_pack(const Walk& walk, const Stored* const (&sources)[kSources],
+                              const Body& body) {
+  using Values = Pack<Stored, kValues>;
+  for (int i = 0; i < walk.count; i += kAhead) {
+    Values packs[kAhead][kSources];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const std::int64_t place = walk.place + smaller(i + k, walk.count - 1) * walk.step;
+#pragma unroll
+      for (int s = 0; s < kSources; ++s) {
+        packs[k][s] = *reinterpret_cast<const Values*>(sources[s] + place);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      if (i + k < walk.count) body(walk.place + (i + k) * walk.step, packs[k]);
+    }
   }
 }
 

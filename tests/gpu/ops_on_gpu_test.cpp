@@ -2,6 +2,7 @@
 // 1333 px image has. Matcher and NMS must agree in every element; sums and gradients of the losses
 // differ by the last bits of exp and log and what these decide.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/group_norm.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
@@ -11,6 +12,7 @@
 #include <ostream>
 #include <vector>
 
+#include "shared/ops/batch_norm.h"
 #include "shared/ops/bias_relu.h"
 #include "shared/ops/dropout.h"
 #include "shared/ops/group_norm.h"
@@ -374,6 +376,123 @@ TEST(GroupNormOnGpu, HasTheSameBitsEveryTimeAndInAnyBatch) {
   inputs.dy = inputs.dy.slice(0, 1, 2);
   const std::vector<at::Tensor> one = norm_results(inputs, 32);
   for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(one[i].equal(first[i].slice(0, 1, 2))) << i;
+}
+
+// y, the running statistics, and the gradients of x, weight, bias and, where there is one, the
+// residual.
+std::vector<at::Tensor> batch_norm_results(const NormInputs& inputs, const at::Tensor& residual,
+                                           bool relu) {
+  const at::Tensor x = inputs.x.detach().requires_grad_(),
+                   weight = inputs.weight.detach().requires_grad_(),
+                   bias = inputs.bias.detach().requires_grad_(),
+                   running_mean = torch::zeros_like(weight), running_var = torch::ones_like(weight);
+  BatchNorm norm = {.weight = weight,
+                    .bias = bias,
+                    .running_mean = running_mean,
+                    .running_var = running_var,
+                    .relu = relu};
+  std::vector<at::Tensor> leaves = {x, weight, bias};
+  if (residual.defined()) {
+    norm.residual = residual.detach().requires_grad_();
+    leaves.push_back(norm.residual);
+  }
+  const at::Tensor y = batch_norm_relu(x, norm);
+  std::vector<at::Tensor> results = {y.detach(), running_mean, running_var};
+  for (const at::Tensor& gradient : torch::autograd::grad({y}, leaves, {inputs.dy})) {
+    results.push_back(gradient);
+  }
+  return results;
+}
+
+// From a pixel of a batch to several chunks of rows; single values, part of a tile, whole tiles.
+const std::vector<std::vector<std::int64_t>> kBatchNormShapes = {
+    {2, 1, 1, 1},     {1, 3, 31, 33},   {3, 8, 50, 51},  {3, 64, 50, 50},
+    {2, 200, 25, 25}, {2, 256, 25, 25}, {2, 2048, 7, 13}};
+
+TEST(BatchNormOnGpu, GivesWhatTheCpuGives) {
+  RETINA_TEST_DEVICE_OR_SKIP();
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const std::vector<std::int64_t>& shape : kBatchNormShapes) {
+      for (const bool has_residual : {false, true}) {
+        for (const bool relu : {false, true}) {
+          NormInputs inputs = norm_inputs(type, shape);
+          const at::Tensor residual =
+              has_residual
+                  ? random_tensor({.seed = 35, .shape = shape, .low = -1, .high = 1}).to(type)
+                  : at::Tensor();
+          // Small where the last bits decide what the ReLU lets pass: nothing jumps.
+          inputs.dy = inputs.dy * batch_norm_results(inputs, residual, false)[0];
+          const std::vector<at::Tensor> expected = batch_norm_results(inputs, residual, relu);
+          for (const char* const memory : {"contiguous", "channels-last", "misaligned"}) {
+            SCOPED_TRACE(testing::Message()
+                         << at::toString(type) << " " << at::IntArrayRef(shape) << ", residual "
+                         << has_residual << ", ReLU " << relu << ", " << memory);
+            NormInputs there = inputs.to(test_device());
+            auto format = at::MemoryFormat::ChannelsLast;
+            if (memory[1] == 'o') format = at::MemoryFormat::Contiguous;
+            there.x = memory[0] == 'm' ? misaligned(there.x) : there.x.contiguous(format);
+            const std::vector<at::Tensor> found = batch_norm_results(
+                there, has_residual ? residual.to(test_device()) : residual, relu);
+            ASSERT_EQ(found.size(), expected.size());
+            EXPECT_TRUE(found[0].is_contiguous(format) && found[3].is_contiguous(format));
+            for (std::size_t i = 0; i < found.size(); ++i) {
+              ASSERT_EQ(found[i].scalar_type(), expected[i].scalar_type());
+              // A bf16 differs by a last bit where the f32 before it does; the gradients of weight
+              // and bias are sums of up to 30,000 f32 values.
+              const bool is_sum = i == 4 || i == 5;
+              const double relative = type == at::kDouble                       ? 1e-10
+                                      : found[i].scalar_type() == at::kBFloat16 ? 8e-3
+                                                                                : 1e-5;
+              const double absolute = type == at::kDouble ? 1e-10 : is_sum ? 1e-3 : 2e-5;
+              const at::Tensor a = found[i].cpu().to(at::kDouble), b = expected[i].to(at::kDouble);
+              EXPECT_TRUE(a.allclose(b, relative, absolute))
+                  << "result " << i << ": " << (a - b).abs().max().item<double>();
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(BatchNormOnGpu, LosesNothingToALargeMeanOrAFarValue) {
+  RETINA_TEST_DEVICE_OR_SKIP();
+  for (const bool is_far : {false, true}) {
+    NormInputs inputs = norm_inputs(at::kFloat, {2, 256, 50, 50});
+    inputs.x = (inputs.x + 1000).contiguous(at::MemoryFormat::ChannelsLast);
+    if (is_far) inputs.x.slice(2, 0, 1).slice(3, 0, 1).fill_(-1e4);  // the first pixels
+    const at::Tensor expected =
+        at::batch_norm(inputs.x.to(at::kDouble), inputs.weight.to(at::kDouble),
+                       inputs.bias.to(at::kDouble), {}, {}, /*training=*/true, 0.1, 1e-5, false);
+    const at::Tensor found =
+        batch_norm_results(inputs.to(test_device()), {}, false)[0].cpu().to(at::kDouble);
+    EXPECT_TRUE(found.allclose(expected, 1e-5, 6e-5))
+        << is_far << ": " << (found - expected).abs().max().item<double>();
+  }
+}
+
+TEST(BatchNormOnGpu, HidesNoNanAndTakesEmptyBatches) {
+  RETINA_TEST_DEVICE_OR_SKIP();
+  const NormInputs inputs = norm_inputs(at::kBFloat16, {2, 256, 5, 5});
+  inputs.x[1][8][2][3] = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor y = batch_norm_results(inputs.to(test_device()), {}, true)[0];
+  EXPECT_EQ(y.isnan().sum().item<std::int64_t>(), 2 * 25);
+  EXPECT_TRUE(y.slice(1, 8, 9).isnan().all().item<bool>());
+  const std::vector<at::Tensor> empty =
+      batch_norm_results(norm_inputs(at::kBFloat16, {0, 256, 5, 5}).to(test_device()), {}, true);
+  EXPECT_EQ(empty[3].numel(), 0);
+  EXPECT_TRUE(empty[4].eq(0).all().item<bool>() && empty[5].eq(0).all().item<bool>());
+}
+
+TEST(BatchNormOnGpu, HasTheSameBitsEveryTime) {
+  RETINA_TEST_DEVICE_OR_SKIP();
+  NormInputs inputs = norm_inputs(at::kBFloat16, {3, 256, 50, 50}).to(test_device());
+  inputs.x = inputs.x.contiguous(at::MemoryFormat::ChannelsLast);
+  const std::vector<at::Tensor> first = batch_norm_results(inputs, inputs.dy, true);
+  for (int run = 0; run < 5; ++run) {
+    const std::vector<at::Tensor> again = batch_norm_results(inputs, inputs.dy, true);
+    for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(again[i].equal(first[i])) << i;
+  }
 }
 
 TEST(ImagesOnGpu, HaveTheBitsOfTheCpu) {

@@ -65,6 +65,12 @@ struct Grid {
   std::size_t shared_bytes = 0;  // of this block
 } grid;
 
+// Outlives what asks at a program's end.
+std::set<std::string>& launched() {
+  static auto* const names = new std::set<std::string>;
+  return *names;
+}
+
 Thread& self() {
   return grid.threads[grid.running];
 }
@@ -201,6 +207,7 @@ const char* take_error() {
 void launch(const Kernel& kernel, const dim3& blocks, const dim3& block, std::size_t shared_bytes) {
   if (grid.has_error) return;
   grid.kernel = &kernel;
+  launched().insert(kernel.name);
   blockIdx = {};
   if (!is_possible(blocks, block, shared_bytes)) {
     return note_error(cat("impossible sizes, grid ", coordinates({blocks.x, blocks.y, blocks.z}),
@@ -218,6 +225,10 @@ void launch(const Kernel& kernel, const dim3& blocks, const dim3& block, std::si
     if (!grid.has_error) run_block();
   }
   grid.shared.clear();
+}
+
+const std::set<std::string>& launched_kernels() {
+  return launched();
 }
 
 void fail(const std::string& text) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <string>
 #include <type_traits>
 
@@ -45,6 +46,9 @@ struct Kernel {
   std::size_t argument_bytes;
 };
 void launch(const Kernel& kernel, const dim3& grid, const dim3& block, std::size_t shared_bytes);
+
+// The names of all kernels launched so far, as the launches have them: "kernel<T>".
+const std::set<std::string>& launched_kernels();
 
 template <class Call>
 void launch(const char* name, const Call& call, const dim3& grid, const dim3& block,

@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "shared/ops"
 TIMEOUT_S = 120
 # The tests of a kernel.
-SUITES = {"bias_relu": "EmulatedBiasRelu", "dropout": "EmulatedDropout", "group_norm": "EmulatedGroupNorm",
-          "head_losses": "EmulatedHeadLosses", "matcher": "EmulatedMatcher", "nms": "EmulatedNms",
-          "prepare_images": "EmulatedPrepareImages"}
+SUITES = {"batch_norm": "EmulatedBatchNorm", "bias_relu": "EmulatedBiasRelu", "dropout": "EmulatedDropout",
+          "group_norm": "EmulatedGroupNorm", "head_losses": "EmulatedHeadLosses", "matcher": "EmulatedMatcher",
+          "nms": "EmulatedNms", "prepare_images": "EmulatedPrepareImages"}
 
 
 class Mutant(NamedTuple):
@@ -167,9 +167,6 @@ GROUP_NORM = [Mutant("group_norm", *fields) for fields in [
     ("threads past a tile's rows", "row < tile.rows && ", ""),
     ("columns past the channels", "share.column * kValues < norm.channel_count && ", ""),
     ("a pixel's row too few", "(end - first + tile.rows - 1) / tile.rows", "(end - first) / tile.rows"),
-    ("values counted in 32 bits", "std::int64_t place, step;", "int place, step;"),
-    ("pixels loaded past the end", "smaller(i + k, share.pixel_count - 1)", "(i + k)"),
-    ("pixels used past the end", "if (i + k < share.pixel_count) body", "body"),
     ("misaligned input in packs", "is_aligned_to_packs(f.norm.values) && is_aligned_to_packs(f.out)", "true"),
     ("misaligned gradients in packs",
      "is_aligned_to_packs(b.norm.values) &&\n      is_aligned_to_packs(b.output_gradients) && is_aligned_to_packs(b.gradient)",
@@ -191,13 +188,77 @@ GROUP_NORM = [Mutant("group_norm", *fields) for fields in [
     ("a chunk's slots only of the first block", "std::int64_t{blockIdx.x} * kSlots + threadIdx.x % kSlots", "threadIdx.x % kSlots"),
     ("empty images are launched", "norm.image_count == 0 || norm.pixel_count == 0", "norm.image_count == 0"),
 ]]
+BATCH_NORM = [Mutant("batch_norm", *fields) for fields in [
+    ("add_squares without its barrier", "= squares;\n  }\n  __syncthreads();", "= squares;\n  }"),
+    ("add_gradients without its barrier", "= products[v];\n  }\n  __syncthreads();", "= products[v];\n  }"),
+    ("add_chunks without its first barrier", "= second;\n  __syncthreads();\n  for", "= second;\n  for"),
+    ("add_chunks without the loop's barrier", "    }\n    __syncthreads();\n  }\n  return {channel", "    }\n  }\n  return {channel"),
+    ("threads past a tile's rows", "row < tile.rows && ", ""),
+    ("columns past the channels", "share.channel < norm.channel_count && ", ""),
+    ("a row too few", "(end - first + tile.rows - 1) / tile.rows", "(end - first) / tile.rows"),
+    ("tiles of one column too few", "(all + columns - 1) / columns", "all / columns"),
+    ("blocks backwards off by one", "gridDim.x - 1 - blockIdx.x", "gridDim.x - blockIdx.x"),
+    ("every block takes the first tile", "std::int64_t{block % tile.count} * tile.columns * kValues",
+     "std::int64_t{0} * tile.columns * kValues"),
+    ("sums from nothing", "Sum thread_sums[kValues] = {}, thread_squares[kValues] = {};",
+     "Sum thread_sums[kValues], thread_squares[kValues];\n  for (int v = 0; v < kValues; ++v) thread_sums[v] = thread_squares[v] = 1;"),
+    ("gradients' sums from nothing", "Sum gradient_sums[kValues] = {}, products[kValues] = {};",
+     "Sum gradient_sums[kValues], products[kValues];\n  for (int v = 0; v < kValues; ++v) gradient_sums[v] = products[v] = 1;"),
+    ("sums are not moved to the origin", "squares += shift * (2 * sum + share.count * shift);", ""),
+    ("sums moved after the squares' own", "      squares += shift * (2 * sum + share.count * shift);\n      sum += share.count * shift;",
+     "      sum += share.count * shift;\n      squares += shift * (2 * sum + share.count * shift);"),
+    ("statistics without the origin", "channel_origin(f.norm, sums.channel) + distance", "distance"),
+    ("all threads count from the channel's origin", "near[v] = loaded(norm.values[share.place + v]);",
+     "near[v] = loaded(norm.values[share.channel + v]);"),
+    ("rows are not all added", "for (int row = 0; row < tile.rows; ++row)", "for (int row = 0; row < tile.rows - 1; ++row)"),
+    ("a channel too many in a tile", "i >= kValues * tile.columns || channel >= norm.channel_count", "i >= kValues * tile.columns"),
+    ("channels of the next tile, too", "i >= kValues * tile.columns || ", ""),
+    ("partials of the first chunk", "2 * (share.chunk * norm.channel_count + channel)", "2 * channel"),
+    ("a chunk too few", "chunk < chunk_count;", "chunk < chunk_count - 1;"),
+    ("half of the chunks' sums", "half >= kSlots;", "half > kSlots;"),
+    ("a slot past the channels", "threadIdx.x < kSlots && channel < norm.channel_count", "threadIdx.x < kSlots"),
+    ("every thread writes the statistics", "threadIdx.x < kSlots && channel", "channel"),
+    ("negative variances", "variance < 0 ? 0 : variance", "-variance"),
+    ("no residual", "kHasResidual ? loaded(packs[kSources - 1].values[v]) : T(0)", "T(0)"),
+    ("the residual is x", "sources[kSources - 1] = f.residual;", "sources[kSources - 1] = f.norm.values;"),
+    ("a ReLU that nobody asked for", "residual, f.norm.relu)", "residual, true)"),
+    ("the mask from dy", "sources[kSources - 1] = b.output;", "sources[kSources - 1] = b.output_gradients;"),
+    ("no mask of y", "gradient = through_relu(loaded(packs[kSources - 1].values[v]), gradient);", ""),
+    ("a mask that nobody asked for", "} else if (b.norm.relu) {", "} else {"),
+    ("the residual's gradient is not written", "if (kHasOutput) store_pack(passed, b.residual_gradient + place);", ""),
+    ("the residual's gradient at another place", "store_pack(passed, b.residual_gradient + place)",
+     "store_pack(passed, b.residual_gradient + share.place)"),
+    ("the input's gradient masked by x, too", "relu = b.norm.relu && !has_output", "relu = b.norm.relu"),
+    ("the input's gradient without a mask", "if (relu) gradient = through_relu(channels[v].normalised(x), gradient);", ""),
+    ("the input's gradient from dy", "has_output ? b.residual_gradient : b.output_gradients", "b.output_gradients"),
+    ("the coefficients of the column's first channel", "2 * (share.channel + v);", "2 * share.channel;"),
+    ("the norm of the column's first channel", "const std::int64_t channel = share.channel + v;", "const std::int64_t channel = share.channel;"),
+    ("packs of two rows", "norm.channel_count % (kPackBytes / sizeof(Stored)) == 0 &&", "norm.channel_count > 3 &&"),
+    ("misaligned values in packs", "is_aligned_to_packs(norm.values) && (is_aligned_to_packs(others) && ...)", "true"),
+    ("empty batches are launched", "f.norm.row_count == 0", "f.norm.row_count < 0"),
+    ("an input's gradient that nobody wants", "if (b.gradient != nullptr) {", "{"),
+]] + [Mutant("batch_norm", *fields, "batch_norm_formulas.h") for fields in [
+    ("the ReLU turns NaN to 0", "relu && y < T(0) ? T(0) : y", "relu && !(y > T(0)) ? T(0) : y"),
+    ("the mask lets 0 pass", "y <= T(0) ? T(0)", "y < T(0) ? T(0)"),
+    ("the biased variance moves", "(count / larger(count - 1, 1.0))", "1.0"),
+    ("the running statistics jump", "(1 - f.momentum)", "(0 * f.momentum)"),
+]] + [Mutant("batch_norm", *fields, "kernels.h") for fields in [
+    ("a chunk too few in the grid", "(row_count + chunk_rows() - 1) / chunk_rows()", "row_count / chunk_rows()"),
+]]
+# A kernel's walk over its packs, with group norm and with batch norm.
+WALK = [Mutant(kernel, *fields, "launch_cuda.cuh") for kernel in ("batch_norm", "group_norm") for fields in [
+    ("values counted in 32 bits", "std::int64_t place, step;", "int place, step;"),
+    ("packs loaded past the end", "smaller(i + k, walk.count - 1)", "(i + k)"),
+    ("packs used past the end", "if (i + k < walk.count) body", "body"),
+    ("a pack too few", "for (int i = 0; i < walk.count; i += kAhead)", "for (int i = 0; i < walk.count - 1; i += kAhead)"),
+]]
 LAUNCH = [Mutant("bias_relu", *fields, "launch_cuda.cuh") for fields in [
     ("blocks_for rounds down", "(count + threads - 1) / threads", "count / threads"),
     ("blocks_for counts in 31 bits", "(count + threads - 1) / threads", "(static_cast<int>(count) + threads - 1) / threads"),
     ("half of a pack's alignment", "% kPackBytes == 0", "% (kPackBytes / 2) == 0"),
     ("half a pack is stored", "memcpy(&words, &pack, sizeof words);", "memcpy(&words, &pack, sizeof words / 2);"),
 ]]
-MUTANTS = MATCHER + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + LAUNCH
+MUTANTS = MATCHER + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + WALK + LAUNCH
 
 
 class Builder:

@@ -28,4 +28,11 @@ void compute(const kernels::GroupNormForward<Stored>& f);
 template <class Stored>
 void compute(const kernels::GroupNormBackward<Stored>& b, double eps);
 
+// With the running statistics, not the batch's own.
+template <class Stored>
+void compute(const kernels::BatchNormForward<Stored>& f);
+// With the statistics of x, whatever it is given; `residual` [R, C] where there is an output.
+template <class Stored>
+void compute(const kernels::BatchNormBackward<Stored>& b, const Stored* residual, double eps);
+
 }  // namespace retina::emulation

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "shared/ops/batch_norm.h"
 #include "shared/ops/bias_relu.h"
 #include "shared/ops/dispatch.h"
 #include "shared/ops/dropout.h"
@@ -222,5 +223,61 @@ void compute(const kernels::GroupNormBackward<Stored>& b, double eps) {
 template void compute(const kernels::GroupNormBackward<float>&, double);
 template void compute(const kernels::GroupNormBackward<double>&, double);
 template void compute(const kernels::GroupNormBackward<Bfloat16>&, double);
+
+namespace {
+
+// batch_norm_relu of x, with what it takes.
+template <class Stored>
+struct BatchNormInputs {
+  at::Tensor x;
+  BatchNorm what;
+
+  BatchNormInputs(const kernels::BatchNorm<Stored>& norm, const Stored* residual, double eps)
+      : x(rows(norm, norm.values)) {
+    what.weight = tensor(norm.weight, {norm.channel_count});
+    what.bias = tensor(norm.bias, {norm.channel_count});
+    what.running_mean = torch::zeros_like(what.weight);
+    what.running_var = torch::ones_like(what.weight);
+    what.eps = eps;
+    if (residual != nullptr) what.residual = rows(norm, residual);
+    what.relu = norm.relu;
+  }
+  // [R, C] in memory as [1, C, R, 1] channels-last.
+  static at::Tensor rows(const kernels::BatchNorm<Stored>& norm, const Stored* data) {
+    return channels_last(data, 1, norm.row_count, norm.channel_count);
+  }
+};
+
+}  // namespace
+
+template <class Stored>
+void compute(const kernels::BatchNormForward<Stored>& f) {
+  BatchNormInputs<Stored> inputs(f.norm, f.residual, f.eps);
+  inputs.what.momentum = f.momentum;
+  inputs.what.running_mean = tensor(f.running_mean, {f.norm.channel_count});
+  inputs.what.running_var = tensor(f.running_var, {f.norm.channel_count});
+  copy_channels_last(batch_norm_relu(inputs.x, inputs.what), f.out);
+}
+template void compute(const kernels::BatchNormForward<float>&);
+template void compute(const kernels::BatchNormForward<double>&);
+template void compute(const kernels::BatchNormForward<Bfloat16>&);
+
+template <class Stored>
+void compute(const kernels::BatchNormBackward<Stored>& b, const Stored* residual, double eps) {
+  BatchNormInputs<Stored> inputs(b.norm, residual, eps);
+  std::vector<at::Tensor> leaves = {inputs.x, inputs.what.weight, inputs.what.bias};
+  if (residual != nullptr) leaves.push_back(inputs.what.residual);
+  for (const at::Tensor& leaf : leaves) leaf.requires_grad_();
+  const auto gradients =
+      torch::autograd::grad({batch_norm_relu(inputs.x, inputs.what)}, leaves,
+                            {BatchNormInputs<Stored>::rows(b.norm, b.output_gradients)});
+  copy_channels_last(gradients[0], b.gradient);
+  copy(gradients[1], b.weight_gradient);
+  copy(gradients[2], b.bias_gradient);
+  if (b.output != nullptr) copy_channels_last(gradients[3], b.residual_gradient);
+}
+template void compute(const kernels::BatchNormBackward<float>&, const float*, double);
+template void compute(const kernels::BatchNormBackward<double>&, const double*, double);
+template void compute(const kernels::BatchNormBackward<Bfloat16>&, const Bfloat16*, double);
 
 }  // namespace retina::emulation

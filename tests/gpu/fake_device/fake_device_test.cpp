@@ -17,7 +17,8 @@
 namespace retina {
 namespace {
 
-using testing::AnyOf, testing::ElementsAre, testing::HasSubstr, testing::IsEmpty, testing::Pair;
+using testing::AnyOf, testing::ElementsAre, testing::HasSubstr, testing::IsEmpty,
+    testing::IsSupersetOf, testing::Pair;
 
 at::Tensor pinned(int count, float value) {
   return torch::full({count}, value, torch::TensorOptions().pinned_memory(true));
@@ -105,6 +106,18 @@ TEST_F(FakeTraining, HasTheCpusLossesAndTouchesNoMemoryThatACopyNeeds) {
   EXPECT_GT(fake.count("late_copies"), 2) << "images are not waited for";
   ASSERT_EQ(run_process(job_.train_command(job_ / "cpu", 2)).exit_code, 0);
   EXPECT_NEAR(loss("fake"), loss("cpu"), 1e-4 * loss("cpu"));
+  // Batch norm with a residual and a ReLU, and its gradient.
+  EXPECT_THAT(fake.texts("kernels"), IsSupersetOf({"normalise<Stored, kValues, true>",
+                                                   "add_gradients<Stored, kValues, true>"}));
+}
+
+TEST_F(FakeTraining, TrainsBatchNormInBfloat16) {
+  const std::vector<std::string> more = {"--precision", "bf16"};
+  const Outcome fake = train("fake", 2, more);
+  ASSERT_EQ(fake.result.exit_code, 0) << fake.result.err;
+  EXPECT_THAT(fake.texts("violations"), IsEmpty());
+  ASSERT_EQ(run_process(job_.train_command(job_ / "cpu", 2, more)).exit_code, 0);
+  EXPECT_NEAR(loss("fake"), loss("cpu"), 0.02 * loss("cpu"));
 }
 
 // The other kernels: biases added as batch norm is folded, bfloat16; and detections of a

@@ -8,6 +8,7 @@
 
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "tests/gpu/emulation/grid.h"
 #include "tests/gpu/fake_device/fake_device.h"
 
 namespace retina::fake_device {
@@ -45,6 +46,8 @@ struct Program {
     for (const std::string& who : counted.waiting) json.value(who);
     json.end_array().key("violations").begin_array();
     for (const std::string& what : found) json.value(what);
+    json.end_array().key("kernels").begin_array();
+    for (const std::string& name : emulation::launched_kernels()) json.value(name);
     json.end_array().end_object();
     write_file_atomically(report, json.text());
   }

@@ -1,0 +1,385 @@
+// Two passes over x in each direction. A block takes a chunk of rows of a tile of columns, a column
+// being kValues neighbouring channels, which a thread loads and stores at once; neighbouring
+// threads take neighbouring columns, then rows; neighbouring blocks the tiles, then chunks. Sums
+// have a fixed order: a thread's rows, a block's threads, the chunks; no atomics.
+#include <cstdint>
+#include <type_traits>
+
+#include "shared/ops/batch_norm_formulas.h"
+#include "shared/ops/kernels.h"
+#include "shared/ops/launch_cuda.cuh"
+
+namespace retina::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+// Blocks, at least, on a multiprocessor at once: 64 registers a thread; where there are sums or
+// coefficients of kValues channels, 80.
+constexpr int kBlocks = 4, kWideBlocks = 3;
+constexpr int kTileColumns = 32;  // at most: a warp reads 512 bytes side by side
+
+// How columns and rows are dealt to the threads of a block: `columns` at once, `rows` rows.
+struct Tile {
+  int columns, rows;
+  unsigned count;  // of tiles side by side
+};
+template <int kValues, class Stored>
+__host__ __device__ Tile tile_of(const BatchNorm<Stored>& norm) {
+  const std::int64_t all = norm.channel_count / kValues;
+  const int columns = static_cast<int>(smaller<std::int64_t>(all, kTileColumns));
+  return {columns, kThreads / columns, static_cast<unsigned>((all + columns - 1) / columns)};
+}
+
+// What a thread takes: rows of a column.
+struct Share : Walk {
+  std::int64_t chunk;
+  std::int64_t first_channel;  // of the tile
+  std::int64_t channel;        // the column's first
+};
+
+enum class Order { kForwards, kBackwards };
+
+// kBackwards: the end of what the kernel before this one read, which the cache still has, first.
+template <int kValues, class Stored>
+__device__ Share share_of(const BatchNorm<Stored>& norm, Order order) {
+  const Tile tile = tile_of<kValues>(norm);
+  const unsigned block = order == Order::kBackwards ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  const int row = static_cast<int>(threadIdx.x) / tile.columns;
+  Share share = {};
+  share.chunk = block / tile.count;
+  share.first_channel = std::int64_t{block % tile.count} * tile.columns * kValues;
+  share.channel = share.first_channel + threadIdx.x % tile.columns * kValues;
+  const std::int64_t chunk_rows = norm.chunk_rows();
+  const std::int64_t first = share.chunk * chunk_rows + row;
+  const std::int64_t end = smaller(norm.row_count, (share.chunk + 1) * chunk_rows);
+  if (row < tile.rows && share.channel < norm.channel_count && first < end) {
+    share.count = static_cast<int>((end - first + tile.rows - 1) / tile.rows);
+  }
+  share.place = first * norm.channel_count + share.channel;
+  share.step = tile.rows * norm.channel_count;
+  return share;
+}
+
+// The channels of a share's column.
+template <int kValues, class Stored, class T = Loaded<Stored>>
+__device__ void load_channels(const BatchNorm<Stored>& norm, const T* means, const T* inverse_stds,
+                              const Share& share, BatchNormChannel<T> (&channels)[kValues]) {
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) {
+    const std::int64_t channel = share.channel + v;
+    channels[v] = batch_norm_channel(norm, channel, means[channel], inverse_stds[channel]);
+  }
+}
+
+// --- Sums of channels ----------------------------------------------------------------------------
+
+// Two sums for each channel of each thread of a block. One element more than threads: rows of
+// kValues neighbouring channels lie in different banks.
+template <class Sum, int kValues>
+using BlockSums = Sum[2][kValues][kThreads + 1];
+
+// What a thread adds in: one with single values has many rows; one with packs, at most about 128.
+template <class T, int kValues>
+using ThreadSum = std::conditional_t<kValues == 1, double, T>;
+
+// What the values of a channel are counted from, so that a large mean costs no digits.
+template <class Stored>
+__device__ double channel_origin(const BatchNorm<Stored>& norm, std::int64_t channel) {
+  return static_cast<double>(loaded(norm.values[channel]));
+}
+
+// Writes the partials of the block's chunk.
+template <class Sum, int kValues, class Stored>
+__device__ void put_partials(const BatchNorm<Stored>& norm, const Share& share,
+                             const BlockSums<Sum, kValues>& sums) {
+  const Tile tile = tile_of<kValues>(norm);
+  const int i = static_cast<int>(threadIdx.x);  // of the tile's channels
+  const std::int64_t channel = share.first_channel + i;
+  if (i >= kValues * tile.columns || channel >= norm.channel_count) return;
+  double first = 0, second = 0;
+  for (int row = 0; row < tile.rows; ++row) {
+    const int thread = row * tile.columns + i / kValues;
+    first += static_cast<double>(sums[0][i % kValues][thread]);
+    second += static_cast<double>(sums[1][i % kValues][thread]);
+  }
+  double* const partial = norm.partials + 2 * (share.chunk * norm.channel_count + channel);
+  partial[0] = first;
+  partial[1] = second;
+}
+
+constexpr int kSlots = 4;  // channels that a block adds the chunks of
+
+struct Sums {
+  std::int64_t channel;
+  bool are_whole;  // else another thread has them
+  double first, second;
+};
+
+// Grid C / kSlots: the sums of a channel over the chunks.
+template <class Stored>
+__device__ Sums add_chunks(const BatchNorm<Stored>& norm) {
+  __shared__ double sums[2][kThreads];
+  const std::int64_t channel = std::int64_t{blockIdx.x} * kSlots + threadIdx.x % kSlots;
+  const std::int64_t chunk_count = norm.chunk_count();
+  double first = 0, second = 0;
+  if (channel < norm.channel_count) {
+#pragma unroll 4
+    for (std::int64_t chunk = threadIdx.x / kSlots; chunk < chunk_count;
+         chunk += kThreads / kSlots) {
+      const double* const partial = norm.partials + 2 * (chunk * norm.channel_count + channel);
+      first += partial[0];
+      second += partial[1];
+    }
+  }
+  sums[0][threadIdx.x] = first;
+  sums[1][threadIdx.x] = second;
+  __syncthreads();
+  for (int half = kThreads / 2; half >= kSlots; half /= 2) {
+    if (static_cast<int>(threadIdx.x) < half) {
+      sums[0][threadIdx.x] += sums[0][threadIdx.x + half];
+      sums[1][threadIdx.x] += sums[1][threadIdx.x + half];
+    }
+    __syncthreads();
+  }
+  return {channel, threadIdx.x < kSlots && channel < norm.channel_count, sums[0][threadIdx.x],
+          sums[1][threadIdx.x]};
+}
+
+// --- Forward -------------------------------------------------------------------------------------
+
+// partials: sums and sums of squares of x - channel_origin.
+template <class Stored, int kValues>
+__global__ void __launch_bounds__(kThreads, kWideBlocks) add_squares(BatchNorm<Stored> norm) {
+  using T = Loaded<Stored>;
+  using Sum = ThreadSum<T, kValues>;
+  __shared__ double sums[2][kValues][kThreads + 1];
+  const Share share = share_of<kValues>(norm, Order::kForwards);
+  Sum thread_sums[kValues] = {}, thread_squares[kValues] = {};
+  // Each thread counts from values of its own, exact in T, and moves the sums in f64: were all to
+  // count from one value, and it far from the others, T would lose the squares' last digits.
+  T near[kValues] = {};
+  if (share.count > 0) {
+#pragma unroll
+    for (int v = 0; v < kValues; ++v) near[v] = loaded(norm.values[share.place + v]);
+    const Stored* const sources[] = {norm.values};
+    for_each_pack<kValues, 4>(share, sources,
+                              [&](std::int64_t, const Pack<Stored, kValues>(&packs)[1]) {
+#pragma unroll
+                                for (int v = 0; v < kValues; ++v) {
+                                  const T distance = loaded(packs[0].values[v]) - near[v];
+                                  thread_sums[v] += static_cast<Sum>(distance);
+                                  thread_squares[v] += static_cast<Sum>(distance * distance);
+                                }
+                              });
+  }
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) {
+    double sum = static_cast<double>(thread_sums[v]),
+           squares = static_cast<double>(thread_squares[v]);
+    if (share.count > 0) {
+      const double shift = static_cast<double>(near[v]) - channel_origin(norm, share.channel + v);
+      squares += shift * (2 * sum + share.count * shift);
+      sum += share.count * shift;
+    }
+    sums[0][v][threadIdx.x] = sum;
+    sums[1][v][threadIdx.x] = squares;
+  }
+  __syncthreads();
+  put_partials<double, kValues>(norm, share, sums);
+}
+
+template <class Stored>
+__global__ void finish_statistics(BatchNormForward<Stored> f) {
+  const Sums sums = add_chunks(f.norm);
+  if (!sums.are_whole) return;
+  const auto count = static_cast<double>(f.norm.row_count);
+  const double distance = sums.first / count;  // of the mean from the origin
+  const double variance = sums.second / count - distance * distance;
+  // Rounding can leave it below 0. NaN stays NaN.
+  put_statistics(f, sums.channel, channel_origin(f.norm, sums.channel) + distance,
+                 variance < 0 ? 0 : variance);
+}
+
+template <class Stored, int kValues, bool kHasResidual>
+__global__ void __launch_bounds__(kThreads, kBlocks) normalise(BatchNormForward<Stored> f) {
+  using T = Loaded<Stored>;
+  constexpr int kSources = kHasResidual ? 2 : 1;
+  const Share share = share_of<kValues>(f.norm, Order::kBackwards);
+  if (share.count == 0) return;
+  BatchNormChannel<T> channels[kValues];
+  load_channels<kValues>(f.norm, f.means, f.inverse_stds, share, channels);
+  const Stored* sources[kSources] = {f.norm.values};
+  if (kHasResidual) sources[kSources - 1] = f.residual;
+  for_each_pack<kValues, 4 / kSources>(
+      share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[kSources]) {
+        Pack<Stored, kValues> out;
+#pragma unroll
+        for (int v = 0; v < kValues; ++v) {
+          const T residual = kHasResidual ? loaded(packs[kSources - 1].values[v]) : T(0);
+          store(channels[v].output(loaded(packs[0].values[v]), residual, f.norm.relu),
+                out.values + v);
+        }
+        store_pack(out, f.out + place);
+      });
+}
+
+// --- Backward ------------------------------------------------------------------------------------
+
+// partials: sums of dy' and dy' (x - mean). With y, dy' goes to residual_gradient, too.
+template <class Stored, int kValues, bool kHasOutput>
+__global__ void __launch_bounds__(kThreads, kWideBlocks)
+    add_gradients(BatchNormBackward<Stored> b) {
+  using T = Loaded<Stored>;
+  using Sum = ThreadSum<T, kValues>;
+  constexpr int kSources = kHasOutput ? 3 : 2;
+  __shared__ Sum sums[2][kValues][kThreads + 1];
+  const Share share = share_of<kValues>(b.norm, Order::kForwards);
+  Sum gradient_sums[kValues] = {}, products[kValues] = {};
+  if (share.count > 0) {
+    BatchNormChannel<T> channels[kValues];
+    load_channels<kValues>(b.norm, b.means, b.inverse_stds, share, channels);
+    const Stored* sources[kSources] = {b.norm.values, b.output_gradients};
+    if (kHasOutput) sources[kSources - 1] = b.output;
+    for_each_pack<kValues, 2>(
+        share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[kSources]) {
+          Pack<Stored, kValues> passed;
+#pragma unroll
+          for (int v = 0; v < kValues; ++v) {
+            const T x = loaded(packs[0].values[v]);
+            T gradient = loaded(packs[1].values[v]);
+            if (kHasOutput) {
+              gradient = through_relu(loaded(packs[kSources - 1].values[v]), gradient);
+              store(gradient, passed.values + v);
+            } else if (b.norm.relu) {
+              gradient = through_relu(channels[v].normalised(x), gradient);
+            }
+            gradient_sums[v] += static_cast<Sum>(gradient);
+            products[v] += static_cast<Sum>(gradient * (x - channels[v].mean));
+          }
+          if (kHasOutput) store_pack(passed, b.residual_gradient + place);
+        });
+  }
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) {
+    sums[0][v][threadIdx.x] = gradient_sums[v];
+    sums[1][v][threadIdx.x] = products[v];
+  }
+  __syncthreads();
+  put_partials<Sum, kValues>(b.norm, share, sums);
+}
+
+template <class Stored>
+__global__ void finish_gradients(BatchNormBackward<Stored> b) {
+  const Sums sums = add_chunks(b.norm);
+  if (sums.are_whole) put_gradient_sums(b, sums.channel, sums.first, sums.second);
+}
+
+template <class Stored, int kValues>
+__global__ void __launch_bounds__(kThreads, kWideBlocks)
+    put_input_gradients(BatchNormBackward<Stored> b) {
+  using T = Loaded<Stored>;
+  const Share share = share_of<kValues>(b.norm, Order::kBackwards);
+  if (share.count == 0) return;
+  BatchNormChannel<T> channels[kValues];
+  load_channels<kValues>(b.norm, b.means, b.inverse_stds, share, channels);
+  BatchNormGradient<T> gradients[kValues];
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) {
+    const T* const coefficients = b.coefficients + 2 * (share.channel + v);
+    gradients[v] = {coefficients[0], coefficients[1]};
+  }
+  // Where there is y, the pass before has written dy'.
+  const bool has_output = b.output != nullptr, relu = b.norm.relu && !has_output;
+  const Stored* const sources[] = {b.norm.values,
+                                   has_output ? b.residual_gradient : b.output_gradients};
+  for_each_pack<kValues, 2>(
+      share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[2]) {
+        Pack<Stored, kValues> out;
+#pragma unroll
+        for (int v = 0; v < kValues; ++v) {
+          const T x = loaded(packs[0].values[v]);
+          T gradient = loaded(packs[1].values[v]);
+          if (relu) gradient = through_relu(channels[v].normalised(x), gradient);
+          store(gradients[v].input_gradient(channels[v], x, gradient), out.values + v);
+        }
+        store_pack(out, b.gradient + place);
+      });
+}
+
+// --- Launches ------------------------------------------------------------------------------------
+
+// Whether the rows are whole packs, here and at these addresses too.
+template <class Stored, class... Pointers>
+bool suits_packs(const BatchNorm<Stored>& norm, const Pointers*... others) {
+  return norm.channel_count % (kPackBytes / sizeof(Stored)) == 0 &&
+         is_aligned_to_packs(norm.values) && (is_aligned_to_packs(others) && ...);
+}
+
+template <int kValues, class Stored>
+unsigned grid_of(const BatchNorm<Stored>& norm) {
+  return static_cast<unsigned>(norm.chunk_count()) * tile_of<kValues>(norm).count;
+}
+
+template <int kValues, class Stored>
+void launch_forward(const BatchNormForward<Stored>& f, cudaStream_t stream) {
+  const unsigned grid = grid_of<kValues>(f.norm);
+  const unsigned finish_blocks = blocks_for(f.norm.channel_count, kSlots);
+  add_squares<Stored, kValues><<<grid, kThreads, 0, stream>>>(f.norm);
+  finish_statistics<Stored><<<finish_blocks, kThreads, 0, stream>>>(f);
+  if (f.residual != nullptr) {
+    normalise<Stored, kValues, true><<<grid, kThreads, 0, stream>>>(f);
+  } else {
+    normalise<Stored, kValues, false><<<grid, kThreads, 0, stream>>>(f);
+  }
+}
+
+template <int kValues, class Stored>
+void launch_backward(const BatchNormBackward<Stored>& b, cudaStream_t stream) {
+  const unsigned grid = grid_of<kValues>(b.norm);
+  const unsigned finish_blocks = blocks_for(b.norm.channel_count, kSlots);
+  if (b.output != nullptr) {
+    add_gradients<Stored, kValues, true><<<grid, kThreads, 0, stream>>>(b);
+  } else {
+    add_gradients<Stored, kValues, false><<<grid, kThreads, 0, stream>>>(b);
+  }
+  finish_gradients<Stored><<<finish_blocks, kThreads, 0, stream>>>(b);
+  if (b.gradient != nullptr) {
+    put_input_gradients<Stored, kValues><<<grid, kThreads, 0, stream>>>(b);
+  }
+}
+
+}  // namespace
+
+template <class Stored>
+const char* batch_norm_forward_cuda(const BatchNormForward<Stored>& f, void* stream) {
+  if (f.norm.row_count == 0) return nullptr;
+  const auto cuda_stream = static_cast<cudaStream_t>(stream);
+  if (suits_packs(f.norm, f.residual, f.out)) {
+    launch_forward<kPackBytes / sizeof(Stored)>(f, cuda_stream);
+  } else {
+    launch_forward<1>(f, cuda_stream);
+  }
+  return launch_problem();
+}
+
+template const char* batch_norm_forward_cuda(const BatchNormForward<float>&, void*);
+template const char* batch_norm_forward_cuda(const BatchNormForward<double>&, void*);
+template const char* batch_norm_forward_cuda(const BatchNormForward<Bfloat16>&, void*);
+
+template <class Stored>
+const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>& b, void* stream) {
+  if (b.norm.row_count == 0) return nullptr;
+  const auto cuda_stream = static_cast<cudaStream_t>(stream);
+  if (suits_packs(b.norm, b.output_gradients, b.output, b.residual_gradient, b.gradient)) {
+    launch_backward<kPackBytes / sizeof(Stored)>(b, cuda_stream);
+  } else {
+    launch_backward<1>(b, cuda_stream);
+  }
+  return launch_problem();
+}
+
+template const char* batch_norm_backward_cuda(const BatchNormBackward<float>&, void*);
+template const char* batch_norm_backward_cuda(const BatchNormBackward<double>&, void*);
+template const char* batch_norm_backward_cuda(const BatchNormBackward<Bfloat16>&, void*);
+
+}  // namespace retina::kernels
