@@ -39,6 +39,12 @@ const std::map<std::string, std::string>& former_option_names() {
   return kNames;
 }
 
+const std::map<std::string, std::string>& later_options() {
+  static const std::map<std::string, std::string> kOptions = {{"assigner", R"("iou")"},
+                                                              {"class-loss", R"("focal")"}};
+  return kOptions;
+}
+
 bool may_change(const std::string& name) {
   static const std::set<std::string> kNames = {"train",
                                                "validation",
@@ -149,6 +155,7 @@ std::string changed_options(FixedOptions before, FixedOptions now) {
     now.erase(name);
   }
   for (FixedOptions* options : {&before, &now}) {
+    options->insert(later_options().begin(), later_options().end());
     auto set = options->extract(kValidationKey);
     if (set.empty()) continue;
     set.key() = "validation / validation-images";
