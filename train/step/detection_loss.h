@@ -42,7 +42,7 @@ struct BatchTargets {
   at::Tensor labels;   // [G] i64 dense
   at::Tensor offsets;  // [N + 1] i64: image n has boxes offsets[n] to offsets[n + 1] - 1
   at::Tensor counts;   // [N] i64: 1, or 0 for a pad slot: no loss, no gradient
-  PixelSize padded;    // the images' size, of which the anchors are; for kAtss
+  PixelSize padded = {};  // the images' size, whose anchors are matched; for kAtss
 };
 
 // In one copy; a GPU makes it while the caller goes on.
