@@ -53,8 +53,7 @@ struct PredictedBoxes {
 //                  "VarifocalNet", eq. 2, alpha 0.75 and gamma 2)
 // Ignored anchors do not count.
 //   logits, matches, labels, weights  of focal_loss
-// Equals MMDetection's quality_focal_loss and varifocal_loss (tests/parity) and central differences
-// in f64 (tests/ops).
+// Equals the papers' formulas in PyTorch (tests/parity) and central differences in f64 (tests/ops).
 LossSums quality_loss(const std::vector<at::Tensor>& logits, const PredictedBoxes& predicted,
                       const at::Tensor& matches, const at::Tensor& labels,
                       const at::Tensor& weights, ClassLossKind kind);
