@@ -109,11 +109,10 @@ void declare_loss(Cli& cli, TrainOptions& o) {
 
 void declare_length(Cli& cli, TrainOptions& o) {
   cli.group("Length");
-  cli.option(
-      "epochs", o.length.epochs, "N",
-      "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
-      "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none and torchvision-v1 and v2 26, atss and gfl 12, "
-      "keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
+  cli.option("epochs", o.length.epochs, "N",
+             "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
+             "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none, torchvision-v1 and v2 "
+             "26, atss and gfl 12, keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
   cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
              "epochs of N steps, whatever the size of the data; 0: an epoch is every image once");

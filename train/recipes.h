@@ -16,8 +16,8 @@ namespace retina {
 // imagenet-resnet50 references/classification of torchvision for resnet50 (76.1 % top-1)
 // cifar10-keras     Keras' examples/cifar10_cnn.py, as Azure Batch AI's tutorial trains it
 // keras-retinanet   the defaults of keras-retinanet's train.py and of its Azure tutorials
-// atss              RetinaNet with adaptive training sample selection (Zhang et al. 2020), 12 epochs
-// gfl               ... and with the quality focal loss (Li et al. 2020)
+// atss              adaptive training sample selection (Zhang et al. 2020), 12 epochs
+// gfl               ... with the quality focal loss (Li et al. 2020)
 //
 // Ours, for a detector where nobody names a recipe (run_defaults.h):
 // small             from scratch on few images

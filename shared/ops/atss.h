@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "shared/anchor/anchor.h"
-#include "shared/ops/formulas.h"  // IWYU pragma: export, kBackground
+#include "shared/anchor/anchor.h"  // IWYU pragma: export, PixelSize
+#include "shared/ops/formulas.h"   // IWYU pragma: export, kBackground
 
 namespace retina {
 

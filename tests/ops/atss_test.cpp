@@ -151,6 +151,11 @@ TEST(Atss, TiesOfDistancesGoToTheFirstCells) {
     }
   }
   for (const at::Tensor& box : boxes) expect_as_algorithm(pyramid, box.view({1, 4}));
+  // Levels of one row.
+  const Pyramid panorama({.height = 32, .width = 512});
+  for (int x = 0; x <= 512; x += 8) {
+    expect_as_algorithm(panorama, torch::tensor({x - 300., -100., x + 300., 130.}).view({1, 4}));
+  }
   expect_as_algorithm(pyramid, torch::stack(boxes));
 }
 

@@ -10,7 +10,6 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
-#include "shared/ops/atss.h"
 
 namespace retina {
 namespace {

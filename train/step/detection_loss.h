@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "shared/anchor/anchor.h"
 #include "shared/data/batch.h"
 #include "shared/model/heads.h"
+#include "shared/ops/atss.h"
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 

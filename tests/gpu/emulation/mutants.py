@@ -6,8 +6,8 @@
 
 A mutant is found when the tests of its kernel fail, or take longer than two minutes. Not listed is what changes
 no result, so that no test can find it: low_quality_matches() for anchors that have a box already, which is their
-own best; a bit of a box's own in its row of the mask, where nothing reads it any more; `dropped` in the last box's
-row, which is 0.
+own best; a window of cells beside the box's centre, which grows until it has the nearest; a bit of a box's own in
+its row of the mask, where nothing reads it any more; `dropped` in the last box's row, which is 0.
 """
 import json
 import os
@@ -119,8 +119,6 @@ ATSS = [Mutant("atss", *fields) for fields in [
     ("a window that never grows", "if (!is_whole) continue;", ""),
     ("a window that ends on ties", "is_full && distance > farthest", "is_full && distance >= farthest"),
     ("a row too few", "row < rows.end", "row + 1 < rows.end"),
-    ("the window's middle at its end", "static_cast<std::int64_t>(nearest + T(0.5)) - reach",
-     "static_cast<std::int64_t>(nearest + T(0.5))"),
     ("the standard deviation of a population", "static_cast<double>(count - 1)", "static_cast<double>(count)"),
 ]]
 NMS = [Mutant("nms", *fields) for fields in [

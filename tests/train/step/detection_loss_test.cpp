@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include "shared/base/error.h"
-#include "shared/ops/atss.h"
 #include "shared/ops/head_losses.h"
 #include "tests/ops/test_tensors.h"
 
