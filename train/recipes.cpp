@@ -92,13 +92,14 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"warmup-steps", "0"},
         {"images-per-step", "1"},
         {"steps-per-epoch", "10000"}}},
-      // Zhang et al. 2020, sections 4.1 and 4.3, with RetinaNet's 9 anchors a cell and without the
-      // branch for centreness. The authors' atss_R_50_FPN_1x.yaml: 90,000 steps, drops at 60,000
+      // Zhang et al. 2020, sections 4.1 and 4.3, with RetinaNet's 9 anchors a cell, without the
+      // branch for centreness and with the box loss weighed 1, not 2. The authors'
+      // atss_R_50_FPN_1x.yaml: 90,000 steps, drops at 60,000
       // and 80,000, which are epochs 8 and 11 of 12, GroupNorm heads; warm-up as in MMDetection's
       // atss_r50_fpn_1x_coco.py.
       {"atss", atss_settings("focal")},
       // Li et al. 2020, section 4: trains as the above. Of its losses the quality focal loss and
-      // GIoU; box offsets are numbers here, not distributions.
+      // GIoU, weighed as above; box offsets are numbers here, not distributions.
       {"gfl", atss_settings("quality-focal")},
       // train.py --model resnet50, 8 GPUs x 32: 90 epochs, --lr 0.1 --lr-step-size 30, crops of 224
       // px out of 256.
