@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "shared/base/random.h"
+#include "shared/ops/atss_formulas.h"
 #include "tests/ops/test_tensors.h"
 
 namespace retina {
@@ -159,16 +160,48 @@ TEST(Atss, TiesOfDistancesGoToTheFirstCells) {
   expect_as_algorithm(pyramid, torch::stack(boxes));
 }
 
-// Rounded distances tie far away from the grid, where the rule of the first cells still holds.
-TEST(Atss, HoldsForBoxesFarOutside) {
-  const Pyramid pyramid({.height = 64, .width = 96});
-  for (const double far : {500., 3e4, 1e7}) {
-    for (const double side : {-1., 1.}) {
-      const double place = side * far;
-      expect_as_algorithm(pyramid, torch::tensor({place, 3., place + 50, 60.}).view({1, 4}));
-      expect_as_algorithm(pyramid,
-                          torch::tensor({place, place, place + 50, place + 9}).view({1, 4}));
+// By distance, then place: of any centre, also far outside, where rounded distances tie.
+TEST(Atss, FindsTheNearestCellsOfAnyGrid) {
+  const RandomStream random{.seed = 7, .use = RandomUse::kTest};
+  std::uint64_t draw = 0;
+  for (int round = 0; round < 3000; ++round) {
+    SCOPED_TRACE(round);
+    const auto side = [&] { return static_cast<std::int32_t>(1 + random.below(draw++, 40)); };
+    const std::int32_t rows = round % 5 == 0 ? 1 : side(), columns = round % 7 == 0 ? 1 : side();
+    const float stride = 8 << random.below(draw++, 5);
+    std::vector<float> anchors;  // one a cell
+    for (std::int32_t cell = 0; cell < rows * columns; ++cell) {
+      const float x = stride * static_cast<float>(cell % columns),
+                  y = stride * static_cast<float>(cell / columns);
+      anchors.insert(anchors.end(), {x - 9, y - 5, x + 9, y + 5});
     }
+    const double reach = round % 4 == 0 ? 1e5 : 1.2;
+    float box[4];
+    for (const int axis : {0, 1}) {
+      const double length = static_cast<double>(stride) * (axis == 0 ? columns : rows);
+      float place = static_cast<float>(length * (0.5 + reach * (random.unit(draw++) - 0.5)));
+      if (round % 3 == 0) place = std::floor(place / 4) * 4;  // ties
+      box[axis] = place - 16;
+      box[2 + axis] = place + 16;
+    }
+    const kernels::AtssLevel level = {.first_anchor = 0, .rows = rows, .columns = columns};
+    kernels::Atss<float> a = {};
+    a.anchors = anchors.data();
+    a.anchors_per_cell = 1;
+    std::vector<std::int32_t> found(kernels::kAtssCells), expected(found.size(), -1);
+    kernels::find_nearest_cells(a, level, box, found.data());
+    std::vector<std::pair<float, std::int32_t>> all;
+    for (std::int32_t cell = 0; cell < rows * columns; ++cell) {
+      const float* const anchor = anchors.data() + 4 * cell;
+      const float x = (anchor[0] + anchor[2]) / 2 - (box[0] + box[2]) / 2,
+                  y = (anchor[1] + anchor[3]) / 2 - (box[1] + box[3]) / 2;
+      all.emplace_back(x * x + y * y, cell);
+    }
+    std::sort(all.begin(), all.end());
+    for (std::size_t i = 0; i < std::min(all.size(), expected.size()); ++i) {
+      expected[i] = all[i].second;
+    }
+    ASSERT_EQ(found, expected);
   }
 }
 
