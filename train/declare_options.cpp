@@ -87,34 +87,40 @@ void declare_model(Cli& cli, TrainOptions& o) {
 
 void declare_loss(Cli& cli, TrainOptions& o) {
   cli.group("Loss");
+  cli.choice("assigner", o.loss.assigner, {{"iou", Assigner::kIou}, {"atss", Assigner::kAtss}},
+             "which anchors learn a box: iou: by a fixed overlap; atss: by a threshold that fits "
+             "each box (Zhang et al. 2020)");
+  cli.choice("class-loss", o.loss.class_loss, kClassLosses,
+             "classification loss; quality-focal and varifocal teach scores that say how well the "
+             "box fits, too");
   cli.choice("box-loss", o.loss.box.kind,
              {{"l1", BoxLossKind::kL1},
               {"smooth-l1", BoxLossKind::kSmoothL1},
-              {"giou", BoxLossKind::kGiou}},
+              {"giou", BoxLossKind::kGiou},
+              {"ciou", BoxLossKind::kCiou}},
              "regression loss (v1: l1, v2: giou)");
   cli.option("smooth-l1-beta", o.loss.box.smooth_l1_beta, "BETA",
              "where smooth-l1 turns from quadratic to l1");
   cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this");
-  cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "weight of foreground in the focal loss");
+  cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "class-loss focal: weight of foreground");
   cli.option("focal-gamma", o.loss.focal_gamma, "GAMMA",
-             "how strongly easy anchors are discounted");
+             "class-loss focal: how strongly easy anchors are discounted");
   cli.option("foreground-iou", o.loss.match.foreground_iou, "IOU",
-             "anchors of at least this overlap learn a box");
+             "assigner iou: anchors of at least this overlap learn a box");
   cli.option("background-iou", o.loss.match.background_iou, "IOU",
-             "anchors below it learn background");
+             "assigner iou: anchors below it learn background");
   cli.on_off("low-quality-matches", o.loss.match.low_quality_matches,
-             "the best anchor of a box learns it whatever the overlap");
+             "assigner iou: the best anchor of a box learns it whatever the overlap");
   cli.option("label-smoothing", o.label_smoothing, "S",
              "classify: share of the target that is spread over all classes");
 }
 
 void declare_length(Cli& cli, TrainOptions& o) {
   cli.group("Length");
-  cli.option(
-      "epochs", o.length.epochs, "N",
-      "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
-      "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none and torchvision-v1 and v2 26, "
-      "keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
+  cli.option("epochs", o.length.epochs, "N",
+             "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
+             "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none, torchvision-v1 and v2 "
+             "26, atss and gfl 12, keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
   cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
              "epochs of N steps, whatever the size of the data; 0: an epoch is every image once");

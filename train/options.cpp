@@ -66,6 +66,8 @@ void check_options_of_task(const TrainOptions& o) {
     check("keep-ratio", !o.model.keep_ratio);
     check("fpn-channels", o.model.fpn_channels != plain.model.fpn_channels);
     check("head-convs", o.model.head_convs != plain.model.head_convs);
+    check("assigner", o.loss.assigner != plain.loss.assigner);
+    check("class-loss", o.loss.class_loss != plain.loss.class_loss);
     check("box-loss", o.loss.box.kind != plain.loss.box.kind);
     check("smooth-l1-beta", o.loss.box.smooth_l1_beta != plain.loss.box.smooth_l1_beta);
     check("box-target-std", o.loss.box.target_std != plain.loss.box.target_std);
@@ -98,6 +100,28 @@ void check_options_of_task(const TrainOptions& o) {
   }
   require(o.label_smoothing >= 0 && o.label_smoothing < 1, "label-smoothing", o.label_smoothing,
           "0 to below 1");
+}
+
+// So are those of another assigner or class loss.
+void check_loss(const LossOptions& loss) {
+  const LossOptions plain;
+  const auto check = [](const char* option, bool is_set, const std::string& chosen) {
+    if (!is_set) return;
+    throw Error(ErrorKind::kUsage, cat("--", option, ": not with ", chosen),
+                "leave it out, or give its default where a recipe sets it");
+  };
+  if (loss.assigner == Assigner::kAtss) {
+    const MatchOptions &match = loss.match, &usual = plain.match;
+    const std::string chosen = "--assigner atss";
+    check("foreground-iou", match.foreground_iou != usual.foreground_iou, chosen);
+    check("background-iou", match.background_iou != usual.background_iou, chosen);
+    check("low-quality-matches", match.low_quality_matches != usual.low_quality_matches, chosen);
+  }
+  if (loss.class_loss != ClassLossKind::kFocal) {
+    const std::string chosen = cat("--class-loss ", word_of(kClassLosses, loss.class_loss));
+    check("focal-alpha", loss.focal_alpha != plain.focal_alpha, chosen);
+    check("focal-gamma", loss.focal_gamma != plain.focal_gamma, chosen);
+  }
 }
 
 // What to train on, and what it begins with.
@@ -302,6 +326,7 @@ void TrainOptions::validate() const {
     }
   }
   model_config(1).validate();
+  check_loss(loss);
   loss.validate();
 }
 

@@ -32,6 +32,9 @@ enum class LrScaling { kNone, kLinear };  // kLinear: times images_per_step / th
 enum class OnNan { kStop, kRollback };
 
 // Their words on the command line.
+inline const Choices<ClassLossKind> kClassLosses = {{"focal", ClassLossKind::kFocal},
+                                                    {"quality-focal", ClassLossKind::kQualityFocal},
+                                                    {"varifocal", ClassLossKind::kVarifocal}};
 inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
                                                {"linear", LrScaling::kLinear}};
 

@@ -15,9 +15,10 @@ namespace retina {
 // torchvision-v2    ... for retinanet_resnet50_fpn_v2 (41.5 mAP)
 // imagenet-resnet50 references/classification of torchvision for resnet50 (76.1 % top-1)
 // cifar10-keras     Keras' examples/cifar10_cnn.py, as Azure Batch AI's tutorial trains it
-// mlperf            MLPerf Training's reference of its benchmark "retinanet" (0.34 mAP on its
-// OpenImages) keras-retinanet   the defaults of keras-retinanet's train.py and of its Azure
-// tutorials
+// mlperf            MLPerf Training's reference of its benchmark "retinanet"
+// keras-retinanet   the defaults of keras-retinanet's train.py and of its Azure tutorials
+// atss              adaptive training sample selection (Zhang et al. 2020), 12 epochs
+// gfl               ... with the quality focal loss (Li et al. 2020)
 //
 // Ours, for a detector where nobody names a recipe (run_defaults.h):
 // small             from scratch on few images

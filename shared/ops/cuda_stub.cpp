@@ -17,6 +17,10 @@ const char* match_cuda(const Match<T>&, void*) {
   unavailable();
 }
 template <class T>
+const char* atss_cuda(const Atss<T>&, void*) {
+  unavailable();
+}
+template <class T>
 const char* nms_cuda(const Nms<T>&, void*) {
   unavailable();
 }
@@ -58,6 +62,8 @@ const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>&, void*) {
 
 template const char* match_cuda(const Match<float>&, void*);
 template const char* match_cuda(const Match<double>&, void*);
+template const char* atss_cuda(const Atss<float>&, void*);
+template const char* atss_cuda(const Atss<double>&, void*);
 template const char* nms_cuda(const Nms<float>&, void*);
 template const char* nms_cuda(const Nms<double>&, void*);
 template const char* focal_cuda(const Focal<float>&, void*);

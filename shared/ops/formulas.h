@@ -126,5 +126,34 @@ RETINA_HOST_DEVICE FocalTerm<T> focal_term(T x, T gamma) {
   return {weight * softplus, weight * (gamma * rest * softplus + p)};
 }
 
+// The cross-entropy of logit x and a target q in 0 .. 1, and what its weights are made of.
+template <class T>
+struct SoftCrossEntropy {
+  T value, p, rest;  // p = sigmoid(x), rest = 1 - p
+};
+template <class T>
+RETINA_HOST_DEVICE SoftCrossEntropy<T> soft_cross_entropy(T x, T q) {
+  const T decay = exp_of_negative(-std::abs(x));
+  const T inverse = T(1) / (T(1) + decay), other = decay * inverse;
+  const T linear = x >= T(0) ? (T(1) - q) * x : -q * x;  // max(x, 0) - q x without cancellation
+  return {linear + log1p_of_unit(decay), x >= T(0) ? inverse : other, x >= T(0) ? other : inverse};
+}
+
+// One foreground term of the quality focal loss, (q - p)^2 times the cross-entropy (Li et al. 2020,
+// eq. 3, beta 2), and its derivative.
+template <class T>
+RETINA_HOST_DEVICE FocalTerm<T> quality_term(T x, T q) {
+  const SoftCrossEntropy<T> c = soft_cross_entropy(x, q);
+  const T off = c.p - q;
+  return {off * off * c.value, off * (T(2) * c.p * c.rest * c.value + off * off)};
+}
+
+// Of the varifocal loss, q times the cross-entropy (Zhang et al. 2021, eq. 2).
+template <class T>
+RETINA_HOST_DEVICE FocalTerm<T> varifocal_term(T x, T q) {
+  const SoftCrossEntropy<T> c = soft_cross_entropy(x, q);
+  return {q * c.value, q * (c.p - q)};
+}
+
 }  // namespace kernels
 }  // namespace retina

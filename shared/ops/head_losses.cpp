@@ -103,23 +103,28 @@ double background_sum(const Stored* logits, std::int64_t count, TermWeights weig
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
 }
 
-// The sum over one anchor's logits with any label, -1 for none.
+// One anchor's class, -1 for none, and the IoU of its predicted box.
+template <class T>
+struct RowTarget {
+  std::int64_t label;
+  T quality;
+};
+
+// The sum over one anchor's logits.
 template <class Stored, class T = Loaded<Stored>>
-double row_sum(const Focal<Stored>& f, const Stored* logits, std::int64_t label, T image_weight,
-               Stored* gradient) {
+double row_sum(const Focal<Stored>& f, const Stored* logits, const RowTarget<T>& target,
+               T image_weight, Stored* gradient) {
   double sum = 0;
   for (std::int64_t k = 0; k < f.class_count; ++k) {
-    const bool foreground = k == label;
-    const T logit = loaded(logits[k]), weight = foreground ? f.alpha : T(1) - f.alpha;
-    const auto term = focal_term(foreground ? -logit : logit, f.gamma);
-    sum += static_cast<double>(weight * term.value);
-    store((foreground ? -weight : weight) * term.derivative * image_weight, gradient + k);
+    const auto term = class_term(f, loaded(logits[k]), k == target.label, target.quality);
+    sum += static_cast<double>(term.value);
+    store(term.derivative * image_weight, gradient + k);
   }
   return sum;
 }
 
 // The sum over anchors first .. end - 1 of an image, all on one level.
-template <class Stored>
+template <class Stored, class T = Loaded<Stored>>
 double level_sum(const Focal<Stored>& f, const Level<Stored>& level, std::int64_t image,
                  std::int64_t first, std::int64_t end) {
   const std::int64_t* matches = f.head.matches + image * f.head.anchor_count;
@@ -141,8 +146,15 @@ double level_sum(const Focal<Stored>& f, const Level<Stored>& level, std::int64_
     if (matches[a] == kIgnored) {
       std::fill_n(gradient, f.class_count, Stored{});
     } else {
-      const std::int64_t label = matches[a] >= 0 ? f.labels[matches[a]] : -1;
-      sum += row_sum(f, logits, label, image_weight, gradient);
+      RowTarget<T> target = {.label = -1, .quality = T(0)};
+      if (matches[a] >= 0) {
+        target.label = f.labels[matches[a]];
+        if (f.kind != ClassLossKind::kFocal) {
+          target.quality =
+              predicted_iou(f.predicted, level, {.anchor = a, .match = matches[a], .image = image});
+        }
+      }
+      sum += row_sum(f, logits, target, image_weight, gradient);
     }
     ++a;
   }
@@ -203,8 +215,10 @@ HeadLossInput checked_input(const std::vector<at::Tensor>& levels, const at::Ten
 }
 
 // Calls body(HeadLoss<Stored>) with Stored the type of the levels, and returns what it filled.
+// `deltas`: as Level has them, none or of each level.
 template <class Body>
-LossSums with_head_loss(const HeadLossInput& input, const Body& body) {
+LossSums with_head_loss(const HeadLossInput& input, const std::vector<at::Tensor>& deltas,
+                        const Body& body) {
   const at::Tensor& first = input.levels.front();
   // Memory of the results, with anything in it.
   const at::Tensor sums = at::empty_like(input.weights);  // [N]
@@ -232,11 +246,50 @@ LossSums with_head_loss(const HeadLossInput& input, const Body& body) {
           .gradient = reinterpret_cast<Stored*>(gradients[i].mutable_data_ptr<Element<Stored>>()),
           .first_anchor = anchor,
           .anchor_count = values.size(1)};
+      if (!deltas.empty()) {
+        loss.levels[i].deltas =
+            reinterpret_cast<const Stored*>(deltas[i].const_data_ptr<Element<Stored>>());
+      }
       anchor += values.size(1);
     }
     body(loss);
   });
   return {.sums = sums, .gradients = std::move(gradients)};
+}
+
+// What the class loss's kernels get besides the head's outputs.
+struct ClassLossInput {
+  HeadLossInput head;
+  at::Tensor labels;                    // contiguous
+  std::vector<at::Tensor> deltas = {};  // contiguous; quality losses only
+  at::Tensor anchors = {}, boxes = {};  // likewise
+};
+LossSums class_loss(const ClassLossInput& input, ClassLossKind kind, const FocalOptions& options) {
+  RETINA_CHECK(input.labels.dim() == 1 && input.labels.scalar_type() == at::kLong);
+  const auto body = [&]<class Stored>(const HeadLoss<Stored>& head) {
+    using T = Loaded<Stored>;
+    Focal<Stored> arguments = {.head = head,
+                               .labels = input.labels.const_data_ptr<std::int64_t>(),
+                               .class_count = input.head.levels.front().size(2),
+                               .alpha = static_cast<T>(options.alpha),
+                               .gamma = static_cast<T>(options.gamma),
+                               .kind = kind};
+    if (kind != ClassLossKind::kFocal) {
+      arguments.predicted = {.anchors = input.anchors.const_data_ptr<T>(),
+                             .boxes = input.boxes.const_data_ptr<T>(),
+                             .max_log_size = static_cast<T>(kMaxLogSize)};
+    }
+    run_implementation("class_loss", input.head.matches, arguments, focal_cpu<Stored>,
+                       focal_cuda<Stored>);
+  };
+  return with_head_loss(input.head, input.deltas, body);
+}
+
+void check_boxes(const at::Tensor& anchors, const at::Tensor& boxes, const HeadLossInput& head) {
+  RETINA_CHECK(anchors.dim() == 2 && anchors.size(0) == head.matches.size(1));
+  RETINA_CHECK(anchors.size(1) == 4 && boxes.dim() == 2 && boxes.size(1) == 4);
+  RETINA_CHECK(anchors.scalar_type() == head.weights.scalar_type());
+  RETINA_CHECK(boxes.scalar_type() == head.weights.scalar_type());
 }
 
 }  // namespace
@@ -245,19 +298,30 @@ LossSums with_head_loss(const HeadLossInput& input, const Body& body) {
 LossSums focal_loss(const std::vector<at::Tensor>& logits, const at::Tensor& matches,
                     const at::Tensor& labels, const at::Tensor& weights,
                     const FocalOptions& options) {
-  const kernels::HeadLossInput input = kernels::checked_input(logits, matches, weights);
-  RETINA_CHECK(labels.dim() == 1 && labels.scalar_type() == at::kLong);
-  const at::Tensor all_labels = labels.contiguous();
-  return kernels::with_head_loss(input, [&]<class Stored>(const kernels::HeadLoss<Stored>& head) {
-    using T = kernels::Loaded<Stored>;
-    const kernels::Focal<Stored> arguments = {.head = head,
-                                              .labels = all_labels.const_data_ptr<std::int64_t>(),
-                                              .class_count = logits.front().size(2),
-                                              .alpha = static_cast<T>(options.alpha),
-                                              .gamma = static_cast<T>(options.gamma)};
-    kernels::run_implementation("focal_loss", input.matches, arguments, kernels::focal_cpu<Stored>,
-                                kernels::focal_cuda<Stored>);
-  });
+  return kernels::class_loss(
+      {.head = kernels::checked_input(logits, matches, weights), .labels = labels.contiguous()},
+      ClassLossKind::kFocal, options);
+}
+
+LossSums quality_loss(const std::vector<at::Tensor>& logits, const PredictedBoxes& predicted,
+                      const at::Tensor& matches, const at::Tensor& labels,
+                      const at::Tensor& weights, ClassLossKind kind) {
+  RETINA_CHECK(kind != ClassLossKind::kFocal);
+  kernels::ClassLossInput input = {
+      .head = kernels::checked_input(logits, matches, weights),
+      .labels = labels.contiguous(),
+      .deltas = kernels::checked_input(predicted.deltas, matches, weights).levels,
+      .anchors = predicted.anchors.contiguous(),
+      .boxes = predicted.boxes.contiguous()};
+  RETINA_CHECK(input.deltas.size() == logits.size() && input.deltas.front().size(2) == 4);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    RETINA_CHECK(input.deltas[i].size(1) == logits[i].size(1));
+    RETINA_CHECK(input.deltas[i].scalar_type() == logits[i].scalar_type());
+  }
+  kernels::check_boxes(input.anchors, input.boxes, input.head);
+  // Background terms weigh 1 - alpha: 1 (Li et al. 2020, eq. 3) or 0.75 (Zhang et al. 2021, 3.2).
+  const bool is_varifocal = kind == ClassLossKind::kVarifocal;
+  return kernels::class_loss(input, kind, {.alpha = is_varifocal ? 0.25 : 0, .gamma = 2});
 }
 
 LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& anchors,
@@ -265,13 +329,10 @@ LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& ancho
                   const BoxLossOptions& options) {
   const kernels::HeadLossInput input = kernels::checked_input(deltas, matches, weights);
   RETINA_CHECK(deltas.front().size(2) == 4);
-  RETINA_CHECK(anchors.dim() == 2 && anchors.size(0) == matches.size(1) && anchors.size(1) == 4);
-  RETINA_CHECK(boxes.dim() == 2 && boxes.size(1) == 4);
-  RETINA_CHECK(anchors.scalar_type() == weights.scalar_type());
-  RETINA_CHECK(boxes.scalar_type() == weights.scalar_type());
+  kernels::check_boxes(anchors, boxes, input);
   RETINA_CHECK(options.smooth_l1_beta > 0 && options.target_std > 0);
   const at::Tensor all_anchors = anchors.contiguous(), all_boxes = boxes.contiguous();
-  return kernels::with_head_loss(input, [&]<class Stored>(const kernels::HeadLoss<Stored>& head) {
+  const auto body = [&]<class Stored>(const kernels::HeadLoss<Stored>& head) {
     using T = kernels::Loaded<Stored>;
     const kernels::BoxLoss<Stored> arguments = {.head = head,
                                                 .anchors = all_anchors.const_data_ptr<T>(),
@@ -280,7 +341,8 @@ LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& ancho
                                                 .max_log_size = kMaxLogSize};
     kernels::run_implementation("box_loss", input.matches, arguments, kernels::box_loss_cpu<Stored>,
                                 kernels::box_loss_cuda<Stored>);
-  });
+  };
+  return kernels::with_head_loss(input, {}, body);
 }
 
 }  // namespace retina

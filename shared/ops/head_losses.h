@@ -1,12 +1,13 @@
-// The two losses over the outputs of RetinaNet's heads, value and gradient in one pass, where the
-// heads wrote them: without one-hot targets or copies. All are deterministic for any thread count.
+// The losses over the outputs of RetinaNet's heads, of classes and of boxes, value and gradient in
+// one pass, where the heads wrote them: without one-hot targets or copies. All are deterministic
+// for any thread count.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <vector>
 
-#include "shared/ops/box_loss_kind.h"
+#include "shared/ops/loss_kinds.h"
 
 namespace retina {
 
@@ -36,19 +37,43 @@ LossSums focal_loss(const std::vector<at::Tensor>& logits, const at::Tensor& mat
                     const at::Tensor& labels, const at::Tensor& weights,
                     const FocalOptions& options);
 
+// What a quality loss aims at: how well the boxes of foreground anchors are predicted.
+struct PredictedBoxes {
+  const std::vector<at::Tensor>& deltas;  // of box_loss, as are the two
+  const at::Tensor &anchors, &boxes;
+};
+
+// Focal losses whose target of a foreground anchor's class is not 1 but q, the IoU of the anchor's
+// decoded box with its ground truth (0 where they do not meet), a constant: no gradient goes
+// through it. Per image the sum over anchors and classes, p = sigmoid(logit), BCE(p, q) =
+// -q log(p) - (1 - q) log(1 - p), of
+//   kQualityFocal  |q - p|^2 BCE(p, q), q = 0 but for foreground (Li et al. 2020, "Generalized
+//                  focal loss", eq. 3, beta 2)
+//   kVarifocal     q BCE(p, q) where q > 0, else 0.75 p^2 BCE(p, 0) (Zhang et al. 2021,
+//                  "VarifocalNet", eq. 2, alpha 0.75 and gamma 2)
+// Ignored anchors do not count.
+//   logits, matches, labels, weights  of focal_loss
+// Equals the papers' formulas in PyTorch (tests/parity) and central differences in f64 (tests/ops).
+LossSums quality_loss(const std::vector<at::Tensor>& logits, const PredictedBoxes& predicted,
+                      const at::Tensor& matches, const at::Tensor& labels,
+                      const at::Tensor& weights, ClassLossKind kind);
+
 // Regression losses over the foreground anchors only: L1 (torchvision v1), smooth L1 (Girshick
-// 2015) on encoded boxes, GIoU (Rezatofighi et al. 2019, torchvision v2) on decoded ones. Per
-// image: the sum over foreground anchors of
+// 2015) on encoded boxes, GIoU (Rezatofighi et al. 2019, torchvision v2) and CIoU (Zheng et al.
+// 2020, "Distance-IoU loss", eq. 10) on decoded ones. Per image: the sum over foreground anchors of
 //   L1         sum of |e| over the 4 values, e = (delta - encode(box, anchor)) / target_std
 //   smooth L1  sum of e^2 / (2 beta) where |e| < beta, else |e| - beta / 2
 //   GIoU       1 - I / (U + eps) + (C - U) / (C + eps) of decode(delta, anchor) and box: areas of
 //              intersection, union and smallest enclosing box, eps 1e-7
+//   CIoU       1 - I / (U + eps) + d^2 / (c^2 + eps) + alpha v: d between the centres, c the
+//              diagonal of the smallest enclosing box, v = 4 / pi^2 times the square of the
+//              difference of atan(width / height); alpha = v / (1 - IoU + v + eps) is a constant
 //   deltas  up to 8 levels, [N, a, 4] each, all f32, f64, or bf16 (computed in f32)
 //   anchors [A, 4] xyxy px, of all levels
 //   boxes   [G, 4] xyxy px, of all images one after the other; both f32 or f64 as is computed in
 //   matches, weights as above; the type of `weights` is the boxes'
 // Where a maximum ties, half of the gradient goes to each side, as autograd has it. Equals
-// torchvision's l1, smooth_l1 and giou losses (tests/parity) and central differences in f64
+// torchvision's l1, smooth_l1, giou and ciou losses (tests/parity) and central differences in f64
 // (tests/ops).
 LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& anchors,
                   const at::Tensor& boxes, const at::Tensor& matches, const at::Tensor& weights,

@@ -32,7 +32,7 @@ __global__ void sum_partials(const double* partials, int partial_count, T* sums)
 
 // Grid (kPartials, N). A block takes a fixed share of an image's A * K logits; neighbouring threads
 // take neighbouring logits.
-template <class Stored>
+template <bool kWantsQuality, class Stored>
 __global__ void focal_share(Focal<Stored> f) {
   using T = Loaded<Stored>;
   const HeadLoss<Stored>& head = f.head;
@@ -54,10 +54,16 @@ __global__ void focal_share(Focal<Stored> f) {
     }
     const T logit = loaded(head.levels[level].values[place]);
     const bool foreground = match >= 0 && f.labels[match] == k;
-    const T weight = foreground ? f.alpha : T(1) - f.alpha;
-    const FocalTerm<T> term = focal_term(foreground ? -logit : logit, f.gamma);
-    sum += static_cast<double>(weight * term.value);
-    store((foreground ? -weight : weight) * term.derivative * head.weights[image], gradient);
+    FocalTerm<T> term;
+    if constexpr (kWantsQuality) {
+      const AnchorPlace box = {anchor, match, image};
+      const T quality = foreground ? predicted_iou(f.predicted, head.levels[level], box) : T(0);
+      term = class_term(f, logit, foreground, quality);
+    } else {
+      term = plain_class_term(f, logit, foreground);
+    }
+    sum += static_cast<double>(term.value);
+    store(term.derivative * head.weights[image], gradient);
   }
   sum = block_sum(sum);
   if (threadIdx.x == 0) head.partials[image * gridDim.x + blockIdx.x] = sum;
@@ -89,7 +95,12 @@ const char* focal_cuda(const Focal<Stored>& f, void* stream) {
   if (f.head.image_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const auto images = static_cast<unsigned>(f.head.image_count);
-  focal_share<<<dim3(kPartials, images), kThreads, 0, cuda_stream>>>(f);
+  const dim3 grid(kPartials, images);
+  if (f.kind == ClassLossKind::kFocal) {
+    focal_share<false><<<grid, kThreads, 0, cuda_stream>>>(f);
+  } else {
+    focal_share<true><<<grid, kThreads, 0, cuda_stream>>>(f);
+  }
   sum_partials<<<images, kThreads, 0, cuda_stream>>>(f.head.partials, kPartials, f.head.sums);
   return launch_problem();
 }

@@ -8,8 +8,8 @@
 
 #include "shared/base/random_bits.h"
 #include "shared/image/resample.h"
-#include "shared/ops/box_loss_kind.h"
 #include "shared/ops/formulas.h"
+#include "shared/ops/loss_kinds.h"
 
 namespace retina::kernels {
 
@@ -23,6 +23,31 @@ struct Match {
   bool low_quality_matches;
   T* best_of_box;         // [G] scratch, zeroed
   std::int64_t* matches;  // [N, A] out
+};
+
+constexpr int kMaxLevels = 8;
+// k of Zhang et al. 2020: the cells of a level whose anchors are candidates.
+constexpr int kAtssCells = 9;
+
+// A level's grid, whose cells have their anchors side by side, row by row.
+struct AtssLevel {
+  std::int64_t first_anchor;
+  std::int32_t rows, columns;
+};
+
+template <class T>
+struct Atss {
+  const T* anchors;             // [A, 4]
+  const T* boxes;               // [G, 4], of all images one after the other
+  const std::int64_t* offsets;  // [N + 1]: image n has boxes offsets[n] .. offsets[n + 1] - 1
+  std::int64_t image_count, anchor_count, box_count;
+  AtssLevel levels[kMaxLevels];
+  int level_count;
+  std::int64_t anchors_per_cell;
+  std::int32_t* cells;    // [G, level_count, kAtssCells] scratch
+  double* thresholds;     // [G] scratch
+  T* best;                // [N, A] scratch, zeroed
+  std::int64_t* matches;  // [N, A] out, kBackground everywhere
 };
 
 template <class T>
@@ -41,6 +66,7 @@ struct Level {
   const Stored* values;
   Stored* gradient;  // out, or nullptr
   std::int64_t first_anchor, anchor_count;
+  const Stored* deltas = nullptr;  // [N, anchor_count, 4], where DecodedBoxes are wanted
 
   // Where values of an anchor, counted over all levels, are.
   RETINA_HOST_DEVICE std::int64_t place(std::int64_t image, std::int64_t anchor,
@@ -49,7 +75,6 @@ struct Level {
   }
   RETINA_HOST_DEVICE std::int64_t end_anchor() const { return first_anchor + anchor_count; }
 };
-constexpr int kMaxLevels = 8;
 
 // What both losses get. `Stored` is how the outputs lie in memory, T what is computed in.
 template <class Stored, class T = Loaded<Stored>>
@@ -63,12 +88,23 @@ struct HeadLoss {
   T* sums;                                 // [N] out
 };
 
+// What the boxes of foreground anchors are predicted from, and compared with.
+template <class Stored, class T = Loaded<Stored>>
+struct DecodedBoxes {
+  const T* anchors;  // [A, 4]
+  const T* boxes;    // [G, 4]
+  T max_log_size;    // what decoding believes (box_coder.h)
+};
+
 template <class Stored, class T = Loaded<Stored>>
 struct Focal {
   HeadLoss<Stored> head;
   const std::int64_t* labels;  // [G]
   std::int64_t class_count;
-  T alpha, gamma;
+  T alpha, gamma;  // background terms have the weight 1 - alpha
+  // What foreground terms are; other kinds than kFocal want the boxes.
+  ClassLossKind kind = ClassLossKind::kFocal;
+  DecodedBoxes<Stored> predicted = {};
 };
 
 template <class Stored, class T = Loaded<Stored>>
@@ -77,7 +113,7 @@ struct BoxLoss {
   const T* anchors;  // [A, 4]
   const T* boxes;    // [G, 4]
   BoxLossOptions options;
-  double max_log_size;  // GIoU: what decoding believes (box_coder.h)
+  double max_log_size;  // GIoU, CIoU: what decoding believes (box_coder.h)
 };
 
 struct PrepareImages {
@@ -262,6 +298,8 @@ constexpr int kPartials = 256;
 
 template <class T>
 const char* match_cuda(const Match<T>& arguments, void* stream);
+template <class T>
+const char* atss_cuda(const Atss<T>& arguments, void* stream);
 template <class T>
 const char* nms_cuda(const Nms<T>& arguments, void* stream);
 template <class Stored>

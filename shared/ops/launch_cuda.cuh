@@ -20,6 +20,15 @@ inline const char* launch_problem() {
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
+// IoUs are never negative, so their bit patterns order like their values.
+__device__ inline void atomic_larger(float* target, float value) {
+  atomicMax(reinterpret_cast<unsigned*>(target), __float_as_uint(value));
+}
+__device__ inline void atomic_larger(double* target, double value) {
+  atomicMax(reinterpret_cast<unsigned long long*>(target),
+            static_cast<unsigned long long>(__double_as_longlong(value)));
+}
+
 // Neighbouring values, at a multiple of their size in memory, that a thread moves at once.
 template <class Stored, int kValues>
 struct alignas(sizeof(Stored) * kValues) Pack {

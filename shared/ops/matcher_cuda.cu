@@ -8,15 +8,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kTile = 256;  // boxes in shared memory at a time
 
-// IoUs are never negative, so their bit patterns order like their values.
-__device__ void atomic_larger(float* target, float value) {
-  atomicMax(reinterpret_cast<unsigned*>(target), __float_as_uint(value));
-}
-__device__ void atomic_larger(double* target, double value) {
-  atomicMax(reinterpret_cast<unsigned long long*>(target),
-            static_cast<unsigned long long>(__double_as_longlong(value)));
-}
-
 template <class T>
 __device__ T warp_largest(T value) {
   for (int distance = 16; distance > 0; distance /= 2) {

@@ -264,7 +264,8 @@ TEST(GuardRails, ATimelineThatIsNotOursToReplaceEndsTheJobAtItsStart) {
 
 TEST(Recipes, EachTrainsASmallModel) {
   const Job job;
-  for (const std::string recipe : {"torchvision-v1", "torchvision-v2", "keras-retinanet"}) {
+  for (const std::string recipe :
+       {"torchvision-v1", "torchvision-v2", "keras-retinanet", "atss", "gfl"}) {
     const ProcessResult result =
         run_process(joined({"retina-train", "--recipe", recipe, "--train", job.train_shards(),
                             "--output", job / recipe, "--init", "none", "--steps", "2",

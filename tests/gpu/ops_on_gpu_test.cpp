@@ -12,6 +12,7 @@
 #include <ostream>
 #include <vector>
 
+#include "shared/ops/atss.h"
 #include "shared/ops/batch_norm.h"
 #include "shared/ops/bias_relu.h"
 #include "shared/ops/dropout.h"
@@ -166,13 +167,33 @@ TEST_P(OpsOnGpu, BoxLossesGiveTheSameSumsAndGradients) {
                    deltas = values(10, {2, GetParam().count, 4}, 1.5);
   for (const BoxLossOptions options :
        {BoxLossOptions{}, BoxLossOptions{.kind = BoxLossKind::kSmoothL1, .target_std = 0.2},
-        BoxLossOptions{.kind = BoxLossKind::kGiou}}) {
+        BoxLossOptions{.kind = BoxLossKind::kGiou}, BoxLossOptions{.kind = BoxLossKind::kCiou}}) {
     SCOPED_TRACE(static_cast<int>(options.kind));
     const at::Tensor there = deltas.to(test_device());
     expect_close_by_norm(
         on_cpu(box_loss(levels(there), anchors.to(test_device()), targets.to(test_device()),
                         matches.to(test_device()), weights(there), options)),
         on_cpu(box_loss(levels(deltas), anchors, targets, matches, weights(deltas), options)));
+  }
+}
+
+TEST_P(OpsOnGpu, QualityLossesGiveTheSameSumsAndGradients) {
+  constexpr std::int64_t kBoxes = 9;
+  const at::Tensor matches = some_matches(kBoxes), targets = boxes(8, kBoxes),
+                   anchors = boxes(9, GetParam().count),
+                   labels = torch::arange(kBoxes, at::kLong).remainder(3),
+                   logits = values(7, {2, GetParam().count, 3}, 8),
+                   deltas = values(10, {2, GetParam().count, 4}, 1.5);
+  for (const ClassLossKind kind : {ClassLossKind::kQualityFocal, ClassLossKind::kVarifocal}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    const auto on = [&](c10::Device device) {
+      const std::vector<at::Tensor> shifts = levels(deltas.to(device));
+      const at::Tensor there = logits.to(device), from = anchors.to(device),
+                       truth = targets.to(device);
+      return on_cpu(quality_loss(levels(there), {.deltas = shifts, .anchors = from, .boxes = truth},
+                                 matches.to(device), labels.to(device), weights(there), kind));
+    };
+    expect_close(on(test_device()), on(at::kCPU));
   }
 }
 
@@ -189,6 +210,30 @@ TEST_P(OpsOnGpu, LossesHaveTheSameBitsEveryTime) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, OpsOnGpu, testing::ValuesIn(all_cases()),
                          testing::PrintToStringParamName());
+
+TEST(AtssOnGpu, GivesTheSameMatches) {
+  RETINA_TEST_DEVICE_OR_SKIP();
+  for (const PixelSize padded : {PixelSize{32, 32}, PixelSize{256, 416}, PixelSize{800, 1344}}) {
+    const auto grids = level_grids(padded);
+    std::vector<AnchorBox> all = grid_anchors({32, 64, 128, 256, 512}, padded, 0.5);
+    const at::Tensor anchors =
+        torch::from_blob(all.data(), {static_cast<std::int64_t>(all.size()), 4}).clone();
+    for (const std::int64_t box_count : {0, 1, 7, 600, 10'000}) {
+      const at::Tensor boxes =
+          random_boxes({.seed = 2, .count = box_count, .extent = 900, .side = 300}).round();
+      const at::Tensor offsets =
+          torch::tensor({std::int64_t{0}, std::int64_t{0}, box_count - box_count / 7, box_count});
+      for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+        const auto on = [&](c10::Device device) {
+          return atss_match_anchors(anchors.to(device, type), {grids.begin(), grids.end()},
+                                    boxes.to(device, type), offsets.to(device))
+              .cpu();
+        };
+        EXPECT_TRUE(on(test_device()).equal(on(at::kCPU))) << box_count << " boxes " << type;
+      }
+    }
+  }
+}
 
 TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
   RETINA_TEST_DEVICE_OR_SKIP();

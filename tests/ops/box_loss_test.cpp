@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
 #include "shared/ops/box_coder.h"
 #include "shared/ops/matcher.h"
 #include "tests/ops/test_tensors.h"
@@ -15,6 +19,7 @@ constexpr BoxLossOptions kL1 = {.kind = BoxLossKind::kL1};
 constexpr BoxLossOptions kSmoothL1 = {
     .kind = BoxLossKind::kSmoothL1, .smooth_l1_beta = 0.5, .target_std = 0.8};
 constexpr BoxLossOptions kGiou = {.kind = BoxLossKind::kGiou};
+constexpr BoxLossOptions kCiou = {.kind = BoxLossKind::kCiou};
 
 class BoxLoss : public testing::Test {
  protected:
@@ -106,6 +111,77 @@ TEST_F(BoxLoss, GiouOfTheBoxItselfIsZeroAndOfADistantOneNearsTwo) {
   EXPECT_NEAR(giou(box, box + 1e4), 2, 1e-4);
 }
 
+// Zheng et al. 2020, eq. 10, of two boxes; alpha of eq. 12, or as given.
+struct Ciou {
+  double loss, alpha;
+};
+Ciou one_minus_ciou(const at::Tensor& found, const at::Tensor& truth,
+                    std::optional<double> alpha = std::nullopt) {
+  const auto at = [](const at::Tensor& box, int i) { return box[i].item<double>(); };
+  double apart = 0, diagonal = 0, inter = 1, area_found = 1, area_truth = 1;
+  for (int i = 0; i < 2; ++i) {
+    const double low = std::min(at(found, i), at(truth, i)),
+                 high = std::max(at(found, 2 + i), at(truth, 2 + i));
+    apart += std::pow((at(found, i) + at(found, 2 + i) - at(truth, i) - at(truth, 2 + i)) / 2, 2);
+    diagonal += std::pow(high - low, 2);
+    inter *= std::max(
+        0., std::min(at(found, 2 + i), at(truth, 2 + i)) - std::max(at(found, i), at(truth, i)));
+    area_found *= at(found, 2 + i) - at(found, i);
+    area_truth *= at(truth, 2 + i) - at(truth, i);
+  }
+  const auto angle = [&](const at::Tensor& box) {
+    return std::atan((at(box, 2) - at(box, 0)) / (at(box, 3) - at(box, 1)));
+  };
+  const double iou = inter / (area_found + area_truth - inter);
+  const double v = 4 / std::pow(std::acos(-1.), 2) * std::pow(angle(truth) - angle(found), 2);
+  const double weight = alpha.value_or(v == 0 ? 0 : v / (1 - iou + v));
+  return {.loss = 1 - iou + apart / diagonal + weight * v, .alpha = weight};
+}
+
+TEST_F(BoxLoss, CiouComparesTheDecodedBoxes) {
+  const at::Tensor sums = loss(deltas_, kCiou).sums;
+  for (std::int64_t n = 0; n < 2; ++n) {
+    const Rows rows = foreground(n);
+    const at::Tensor found = decode_boxes(rows.deltas, rows.anchors);
+    double expected = 0;
+    for (std::int64_t i = 0; i < found.size(0); ++i) {
+      expected += one_minus_ciou(found[i], rows.boxes[i]).loss;
+    }
+    EXPECT_NEAR(sums[n].item<double>(), expected, 1e-6);
+  }
+}
+
+// Its alpha does not move with the box: the differences are those of the loss with alpha held.
+TEST_F(BoxLoss, CiouGradientEqualsCentralDifferencesWithAlphaConstant) {
+  for (const double noise : {0.1, 0.5, 1.0}) {
+    const at::Tensor deltas = noise * deltas_;
+    const at::Tensor gradient = loss(deltas, kCiou).gradients[0];
+    for (std::int64_t n = 0; n < 2; ++n) {
+      for (std::int64_t a = 0; a < 6; ++a) {
+        const auto match = matches_[n][a].item<std::int64_t>();
+        if (match < 0) continue;
+        const at::Tensor anchor = anchors_.slice(0, a, a + 1);
+        const auto ciou = [&](const at::Tensor& x, std::optional<double> alpha) {
+          return one_minus_ciou(decode_boxes(x.view({1, 4}), anchor)[0], boxes_[match], alpha);
+        };
+        const double alpha = ciou(deltas[n][a], std::nullopt).alpha;
+        const at::Tensor numeric = central_differences(
+            [&](const at::Tensor& x) { return ciou(x, alpha).loss; }, deltas[n][a]);
+        EXPECT_LE((gradient[n][a] - numeric).abs().max().item<double>(), 1e-7);
+      }
+    }
+  }
+}
+
+TEST_F(BoxLoss, CiouOfABoxWithoutWidthStaysFinite) {
+  at::Tensor deltas = deltas_.to(at::kFloat);
+  deltas.slice(2, 2).fill_(-200);
+  const LossSums sums = box_loss({deltas}, anchors_.to(at::kFloat), boxes_.to(at::kFloat), matches_,
+                                 torch::ones({2}), kCiou);
+  EXPECT_TRUE(sums.sums.isfinite().all().item<bool>());
+  EXPECT_TRUE(sums.gradients[0].isfinite().all().item<bool>());
+}
+
 TEST_F(BoxLoss, GradientsEqualCentralDifferences) {
   for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
     expect_gradient_of_differences(deltas_, options, 1e-8);
@@ -136,7 +212,7 @@ TEST_F(BoxLoss, GiouGivesNoGradientToASizeBeyondWhatDecodingBelieves) {
 }
 
 TEST_F(BoxLoss, IsZeroWithoutBoxes) {
-  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
+  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou, kCiou}) {
     const LossSums none = box_loss({deltas_}, anchors_, torch::zeros({0, 4}, at::kDouble),
                                    torch::full({2, 6}, kBackground, at::kLong),
                                    torch::ones({2}, at::kDouble), options);
@@ -147,7 +223,7 @@ TEST_F(BoxLoss, IsZeroWithoutBoxes) {
 
 TEST_F(BoxLoss, OfLevelsIsThatOfAllTheirAnchorsAndGradientsAreWeighted) {
   const at::Tensor weights = torch::tensor({0.7, -1.3}, at::kDouble);
-  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
+  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou, kCiou}) {
     const LossSums whole = loss(deltas_, options);
     const LossSums parts = box_loss({deltas_.slice(1, 0, 4), deltas_.slice(1, 4)}, anchors_, boxes_,
                                     matches_, weights, options);
@@ -159,7 +235,7 @@ TEST_F(BoxLoss, OfLevelsIsThatOfAllTheirAnchorsAndGradientsAreWeighted) {
 
 TEST_F(BoxLoss, InBf16IsThatOfTheSameValuesInF32) {
   const at::Tensor narrow = deltas_.to(at::kBFloat16), weights = torch::tensor({0.7F, -1.3F});
-  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou}) {
+  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou, kCiou}) {
     const auto loss_in = [&](at::ScalarType type) {
       return box_loss({narrow.to(type)}, anchors_.to(at::kFloat), boxes_.to(at::kFloat), matches_,
                       weights, options);

@@ -402,6 +402,54 @@ def box_loss_case(kind, beta, target_std, anchors):
     return {"sum": short(loss), "gradient": [numbers(row) for row in deltas.grad]}
 
 
+def atss(boxes, anchors, level_counts):
+    """Zhang et al. 2020, algorithm 1: the box of each anchor, -1 for none. k = 9 times the 9 anchors of a
+    cell and 0.01 px, as in the authors' code; of equal distances the first anchor, of equal IoUs the first
+    box."""
+    quality = box_iou(boxes, anchors)
+    centres = (anchors[:, :2] + anchors[:, 2:]) / 2
+    best = torch.full((len(anchors),), -1.0)
+    matches = torch.full((len(anchors),), -1)
+    for number, box in enumerate(boxes):
+        distance = (centres - (box[:2] + box[2:]) / 2).pow(2).sum(1)
+        candidates, first = [], 0
+        for count in level_counts:
+            order = distance[first:first + count].sort(stable=True).indices
+            candidates.append(first + order[:81])
+            first += count
+        candidates = torch.cat(candidates)
+        iou = quality[number, candidates]
+        threshold = iou.double().mean() + iou.double().std()
+        sides = torch.cat([centres[candidates] - box[:2], box[2:] - centres[candidates]], 1)
+        positive = (iou.double() >= threshold) & (sides.min(1).values > 0.01) & (iou > best[candidates])
+        best[candidates[positive]] = iou[positive]
+        matches[candidates[positive]] = number
+    return matches
+
+
+def quality_loss_case(kind, anchors):
+    """Foreground anchors whose predicted boxes are near or far, then background."""
+    boxes = matcher_boxes(0)
+    count = len(boxes)
+    coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
+    near = coder.encode_single(boxes, anchors)
+    deltas = torch.cat([near + f32(31, near.shape, -0.4, 0.4), f32(30, near.shape, -6, 6)])
+    found = coder.decode_single(deltas, anchors.repeat(2, 1))
+    quality = box_iou(found, boxes.repeat(2, 1)).diagonal()
+    logits = f32(41, (3 * count, 4), -6, 6).requires_grad_()
+    target = torch.zeros(3 * count, 4)
+    target[torch.arange(2 * count), torch.arange(2 * count) % count % 4] = quality
+    entropy = torch.nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    p = logits.sigmoid()
+    if kind == "quality-focal":  # Li et al. 2020, eq. 3
+        weight = (target - p).abs() ** 2
+    else:  # Zhang et al. 2021, eq. 2
+        weight = torch.where(target > 0, target, 0.75 * p ** 2)
+    loss = (weight * entropy).sum()
+    loss.backward()
+    return {"sum": short(loss), "gradient": [numbers(row) for row in logits.grad]}
+
+
 def ops_case():
     anchor_cases = {}
     for name, sizes, padded in (("coco", [32, 64, 128, 256, 512], (800, 1344)),
@@ -414,6 +462,8 @@ def ops_case():
         quality = box_iou(matcher_boxes(case), anchors)
         matches += [run_lengths(Matcher(0.5, 0.4, True)(quality)),
                     run_lengths(Matcher(0.5, 0.4, False)(quality))]
+    level_counts = [9 * math.ceil(160 / 2 ** level) * math.ceil(224 / 2 ** level)
+                    for level in range(3, 8)]
     coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
     boxes = matcher_boxes(0)
     deltas = f32(30, (len(boxes), 4), -6, 6)
@@ -426,13 +476,17 @@ def ops_case():
     return {
         "anchors": anchor_cases,
         "matches": matches,
+        "atss": [run_lengths(atss(matcher_boxes(case), anchors, level_counts)) for case in range(2)],
+        "quality_loss": {kind: quality_loss_case(kind, anchors[100:100 + len(boxes)])
+                         for kind in ("quality-focal", "varifocal")},
         "encoded": coder.encode_single(boxes, anchors[100:100 + len(boxes)]).double().tolist(),
         "decoded": coder.decode_single(deltas, anchors[100:100 + len(boxes)]).double().tolist(),
         "box_loss": {name: box_loss_case(kind, beta, std, anchors[100:100 + len(boxes)])
                      for name, kind, beta, std in (("l1", "l1", 1, 1),
                                                    ("smooth-l1", "smooth_l1", 1 / 9, 1),
                                                    ("keras", "smooth_l1", 1 / 9, 0.2),
-                                                   ("giou", "giou", 1, 1))},
+                                                   ("giou", "giou", 1, 1),
+                                                   ("ciou", "ciou", 1, 1))},
         "resize": [resize_case(80, 97, 133, 64, 107), resize_case(81, 150, 61, 80, 133),
                    resize_case(82, 40, 53, 96, 160)],
         "nms_few": nms_case(50, 400),

@@ -10,6 +10,7 @@
 #include "shared/data/batch.h"
 #include "shared/image/resize.h"
 #include "shared/model/postprocess.h"
+#include "shared/ops/atss.h"
 #include "shared/ops/box_coder.h"
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
@@ -147,6 +148,21 @@ TEST_F(OpsParity, MatchesAreEqual) {
   EXPECT_TRUE(row("matcher, with and without forced: differing", static_cast<double>(count), 0));
 }
 
+TEST_F(OpsParity, AdaptiveMatchesAreEqual) {
+  constexpr PixelSize kPadded = {.height = 160, .width = 224};
+  const at::Tensor anchors = anchors_of({32, 64, 128, 256, 512}, kPadded);
+  const auto grids = level_grids(kPadded);
+  std::int64_t count = 0;
+  for (const bool with_far_one : {false, true}) {
+    const at::Tensor boxes = matcher_boxes(with_far_one);
+    const at::Tensor matches = atss_match_anchors(anchors, {grids.begin(), grids.end()}, boxes,
+                                                  torch::tensor({std::int64_t{0}, boxes.size(0)}));
+    count += differing(run_lengths(matches[0]),
+                       integers(golden_.root().at("atss").at(with_far_one ? 1U : 0U)));
+  }
+  EXPECT_TRUE(row("ATSS: differing", static_cast<double>(count), 0));
+}
+
 // Anchors of 16 boxes.
 at::Tensor some_anchors() {
   return anchors_of({32, 64, 128, 256, 512}, {.height = 160, .width = 224}).slice(0, 100, 116);
@@ -228,7 +244,31 @@ constexpr std::pair<const char*, BoxLossOptions> kBoxLosses[] = {
     {"l1", {.kind = BoxLossKind::kL1}},
     {"smooth-l1", {.kind = BoxLossKind::kSmoothL1}},
     {"keras", {.kind = BoxLossKind::kSmoothL1, .target_std = 0.2}},
-    {"giou", {.kind = BoxLossKind::kGiou}}};
+    {"giou", {.kind = BoxLossKind::kGiou}},
+    {"ciou", {.kind = BoxLossKind::kCiou}}};
+
+TEST_F(OpsParity, EveryQualityLossAndItsGradientAgree) {
+  for (const auto& [name, kind] : {std::pair{"quality-focal", ClassLossKind::kQualityFocal},
+                                   std::pair{"varifocal", ClassLossKind::kVarifocal}}) {
+    const BoxLossInput input = box_loss_input(at::kFloat);
+    // What the anchors of background predict changes nothing.
+    const std::vector<at::Tensor> deltas = {
+        torch::cat({input.deltas, input.deltas.slice(1, 0, 16)}, 1)};
+    const at::Tensor anchors = torch::cat({input.anchors, input.anchors.slice(0, 0, 16)}),
+                     background = torch::full({1, 16}, kBackground, at::kLong);
+    const LossSums loss =
+        quality_loss({draw_f32({.stream = 41, .shape = {1, 48, 4}, .low = -6, .high = 6})},
+                     {.deltas = deltas, .anchors = anchors, .boxes = input.boxes},
+                     torch::cat({input.matches, background}, 1),
+                     torch::arange(16, at::kLong).remainder(4), torch::ones({1}), kind);
+    const JsonView golden = golden_.root().at("quality_loss").at(name);
+    const double error = std::abs(loss.sums.item<double>() / golden.at("sum").as_double() - 1);
+    EXPECT_TRUE(row(cat(name, " loss, relative").c_str(), error, 1e-6));
+    const at::Tensor expected = table(golden.at("gradient"));
+    EXPECT_TRUE(row(cat(name, " loss: gradient, relative").c_str(),
+                    largest(loss.gradients[0][0] - expected) / largest(expected), 1e-5));
+  }
+}
 
 TEST_F(OpsParity, EveryBoxLossAndItsGradientAgree) {
   for (const auto& [name, options] : kBoxLosses) {
@@ -245,6 +285,7 @@ TEST_F(OpsParity, EveryBoxLossAndItsGradientAgree) {
 
 TEST_F(OpsParity, EveryLossGradientEqualsCentralDifferencesInF64) {
   for (const auto& [name, options] : kBoxLosses) {
+    if (options.kind == BoxLossKind::kCiou) continue;  // a part of it is held constant
     BoxLossInput input = box_loss_input(at::kDouble);
     const at::Tensor gradient = box_loss_of(input, options).gradients[0];
     const at::Tensor numeric = central_differences(

@@ -108,7 +108,8 @@ TEST(Recipes, AreEachAValidConfiguration) {
 TEST(Recipes, RefuseToBeginWithoutTheirBackbone) {
   for (const auto& [name, weights] :
        {std::pair{"torchvision-v1", "imagenet-v1"}, std::pair{"torchvision-v2", "imagenet-v2"},
-        std::pair{"keras-retinanet", "imagenet-v1"}}) {
+        std::pair{"keras-retinanet", "imagenet-v1"}, std::pair{"atss", "imagenet-v1"},
+        std::pair{"gfl", "imagenet-v1"}}) {
     const Error error = refusal({"--recipe", name});
     EXPECT_EQ(error.kind(), ErrorKind::kConfig) << name;
     EXPECT_THAT(error.what(), testing::HasSubstr("--init is missing"));
@@ -179,6 +180,43 @@ TEST(Sizes, GrowFromNanoToLargeAndGiveWayToOptions) {
   EXPECT_EQ(both.model_config(3).fpn_channels, 64);
   EXPECT_EQ(both.model_config(3).head_norm, HeadNorm::kNone);
   EXPECT_NE(both.model.backbone, "resnet50");
+}
+
+TEST(Recipes, HaveAdaptiveSelectionForTwelveEpochs) {
+  for (const char* name : {"atss", "gfl"}) {
+    const TrainOptions options = parse({"--recipe", name, "--init", "backbone.pt"});
+    const bool is_gfl = name == std::string("gfl");
+    EXPECT_EQ(options.loss.assigner, Assigner::kAtss);
+    EXPECT_EQ(options.loss.class_loss,
+              is_gfl ? ClassLossKind::kQualityFocal : ClassLossKind::kFocal);
+    EXPECT_EQ(options.loss.box.kind, BoxLossKind::kGiou);
+    const ScheduleOptions schedule = options.adaptive_schedule(7393).schedule;
+    EXPECT_EQ(schedule.total_steps, 12 * 7393);
+    EXPECT_EQ(schedule.drop_steps, (std::vector<std::int64_t>{8 * 7393, 11 * 7393}));
+    EXPECT_EQ(schedule.warmup_steps, 500);
+    EXPECT_EQ(options.effective_lr(), 0.01);
+    EXPECT_FALSE(options.model_config(3).p6_from_c5);
+  }
+}
+
+TEST(Loss, OptionsOfAnotherAssignerOrClassLossAreRefused) {
+  for (const auto& [wrong, chosen] :
+       {std::pair{std::vector<const char*>{"--foreground-iou", "0.6"}, "--assigner atss"},
+        {{"--background-iou", "0.3"}, "--assigner atss"},
+        {{"--low-quality-matches", "off"}, "--assigner atss"},
+        {{"--recipe", "keras-retinanet", "--init", "none"}, "--assigner atss"},
+        {{"--focal-alpha", "0.5"}, "--class-loss varifocal"},
+        {{"--focal-gamma", "1.5"}, "--class-loss varifocal"}}) {
+    std::vector<const char*> all = wrong;
+    all.insert(all.end(), {"--assigner", "atss", "--class-loss", "varifocal"});
+    const Error error = refusal(all);
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage) << wrong.front();
+    EXPECT_THAT(error.what(), testing::HasSubstr(cat(": not with ", chosen)));
+  }
+  EXPECT_NO_THROW(parse({"--assigner", "atss", "--class-loss", "quality-focal", "--box-loss",
+                         "ciou", "--foreground-iou", "0.5", "--focal-alpha", "0.25"}));
+  EXPECT_NO_THROW(parse({"--recipe", "keras-retinanet", "--init", "none", "--assigner", "atss",
+                         "--low-quality-matches", "on"}));
 }
 
 TEST(LearningRateScaling, IsByTheRecipesReferenceImagesPerStep) {
@@ -409,6 +447,8 @@ TEST(Task, OptionsThatDecideNothingInItAreRefused) {
   for (const std::vector<const char*>& wrong :
        {std::vector<const char*>{"--task", "classify", "--box-loss", "giou"},
         {"--task", "classify", "--anchor-sizes", "16,32,64,128,256"},
+        {"--task", "classify", "--assigner", "atss"},
+        {"--task", "classify", "--class-loss", "varifocal"},
         {"--task", "classify", "--plateau-metric", "ap"},
         {"--backbone", "cifar-cnn"},
         {"--label-smoothing", "0.1"},

@@ -39,14 +39,21 @@ const std::map<std::string, std::string>& former_option_names() {
   return kNames;
 }
 
+const std::map<std::string, std::string>& later_options() {
+  static const std::map<std::string, std::string> kOptions = {
+      {"assigner", R"("iou")"}, {"class-loss", R"("focal")"}, {"fpn-channels", "256"},
+      {"head-convs", "4"},      {"keep-ratio", R"("on")"},    {"train-on-crowds", R"("off")"}};
+  return kOptions;
+}
+
 bool may_change(const std::string& name) {
   static const std::set<std::string> kNames = {
       "train", "validation", "output", "epochs", "steps", "micro-batch", "device", "expect-ranks",
       "stall-timeout", "tf32", "wire", "deterministic-reduce", "overlap-reduce", "bucket-mb",
       "checkpoint-every", "mtbf", "check-replicas-every", "on-nan", "keep", "resume", "scratch",
       "stage", "stage-limit", "max-bad-fraction", "overwrite", "validate-every", "threads",
-      "compute-threads", "validation-images", "tensorboard", "timeline", "timeline-steps",
-      "scaling-report", "preview", "init",
+      "compute-threads", "validation-images", "tensorboard", "timeline", "timeline-steps", "mllog",
+      "stop-at-ap", "scaling-report", "preview", "init",
       // what it sets is compared
       "size"};
   return kNames.count(name) != 0;
@@ -128,6 +135,7 @@ std::string changed_options(FixedOptions before, FixedOptions now) {
       {kInitKey, "the contents of --init"},
       {kValidationKey, "the contents of --validation, or --validation-images"}};
   for (FixedOptions* options : {&before, &now}) {
+    options->insert(later_options().begin(), later_options().end());
     for (const auto& [key, words] : kWords) {
       auto value = options->extract(key);
       if (value.empty()) continue;

@@ -38,6 +38,9 @@ bool names_weights(const std::string& init);
 // Option names of earlier releases, old -> new: command lines, config files and runs may have them.
 const std::map<std::string, std::string>& former_option_names();
 
+// Options that came with a later release -> as JSON, what runs that were begun before do.
+const std::map<std::string, std::string>& later_options();
+
 // Options that may change between a run and its continuation.
 bool may_change(const std::string& option_name);
 

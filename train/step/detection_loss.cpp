@@ -20,6 +20,15 @@ void check_range(const char* name, double value, double least, double most) {
                                      ", want ", shortest(least), " to ", shortest(most), ")"));
 }
 
+at::Tensor matches_of(const at::Tensor& anchors, const at::Tensor& boxes,
+                      const BatchTargets& targets, const LossOptions& options) {
+  if (options.assigner == Assigner::kIou) {
+    return match_anchors(anchors, boxes, targets.offsets, options.match);
+  }
+  const auto grids = level_grids(targets.padded);
+  return atss_match_anchors(anchors, {grids.begin(), grids.end()}, boxes, targets.offsets);
+}
+
 }  // namespace
 
 void LossOptions::validate() const {
@@ -63,7 +72,8 @@ BatchTargets batch_targets(const Batch& batch, c10::Device device) {
       .boxes = all.narrow(0, first_label + box_count, 2 * box_count).view(at::kFloat).view({-1, 4}),
       .labels = all.narrow(0, first_label, box_count),
       .offsets = all.narrow(0, 0, image_count + 1),
-      .counts = all.narrow(0, image_count + 1, image_count)};
+      .counts = all.narrow(0, image_count + 1, image_count),
+      .padded = {.height = batch.padded_height_px, .width = batch.padded_width_px}};
 }
 
 DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& anchors,
@@ -72,7 +82,7 @@ DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& ancho
   RETINA_CHECK(images_global >= 1);
   const at::NoGradGuard no_grad;
   const at::Tensor boxes = targets.boxes.to(anchors.scalar_type());
-  const at::Tensor matches = match_anchors(anchors, boxes, targets.offsets, options.match);
+  const at::Tensor matches = matches_of(anchors, boxes, targets, options);
   // Ignored everywhere: the kernels then write neither loss nor gradient for a pad slot.
   matches.masked_fill_(targets.counts.eq(0).unsqueeze(1), kIgnored);   // [N, A]
   const at::Tensor foreground = matches.ge(0).sum(1).clamp_min(1);     // [N]
@@ -80,7 +90,12 @@ DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& ancho
   const at::Tensor weights =
       shares * (1.0 / static_cast<double>(images_global)) / foreground;  // [N]
   const FocalOptions focal = {.alpha = options.focal_alpha, .gamma = options.focal_gamma};
-  const LossSums classes = focal_loss(outputs.logits, matches, targets.labels, weights, focal);
+  const LossSums classes =
+      options.class_loss == ClassLossKind::kFocal
+          ? focal_loss(outputs.logits, matches, targets.labels, weights, focal)
+          : quality_loss(outputs.logits,
+                         {.deltas = outputs.deltas, .anchors = anchors, .boxes = boxes}, matches,
+                         targets.labels, weights, options.class_loss);
   const LossSums shifts = box_loss(outputs.deltas, anchors, boxes, matches, weights, options.box);
   DetectionLoss loss = {.classification = (classes.sums * weights).sum(),
                         .box_regression = (shifts.sums * weights).sum()};

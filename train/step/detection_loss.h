@@ -10,19 +10,26 @@
 
 #include "shared/data/batch.h"
 #include "shared/model/heads.h"
+#include "shared/ops/atss.h"
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 
 namespace retina {
+
+// By a threshold of the IoU (matcher.h), or one for each box (atss.h).
+enum class Assigner { kIou, kAtss };
 
 struct LossOptions {
   // Weight of foreground against background terms (Lin et al. 2017, eq. 5).
   double focal_alpha = 0.25;
   // How strongly easy anchors are discounted (same).
   double focal_gamma = 2.0;
+  // The focal loss, with these two, or one that learns how well boxes are predicted.
+  ClassLossKind class_loss = ClassLossKind::kFocal;
   // How far the boxes of foreground anchors are off: torchvision's v1 has L1, its v2 GIoU.
   BoxLossOptions box = {};
-  // Which anchors are foreground, background or neither.
+  // Which anchors are foreground, background or neither; `match` is kIou's.
+  Assigner assigner = Assigner::kIou;
   MatchOptions match = {};
 
   // Throws Error{kUsage} naming the field, what it got and what it may be.
@@ -35,6 +42,7 @@ struct BatchTargets {
   at::Tensor labels;   // [G] i64 dense
   at::Tensor offsets;  // [N + 1] i64: image n has boxes offsets[n] to offsets[n + 1] - 1
   at::Tensor counts;   // [N] i64: 1, or 0 for a pad slot: no loss, no gradient
+  PixelSize padded = {};  // the images' size, whose anchors are matched; for kAtss
 };
 
 // In one copy; a GPU makes it while the caller goes on.
@@ -51,7 +59,7 @@ struct DetectionLoss {
   void backward() const;
 };
 
-// Per image i with matches m: focal(logits_i) summed over anchors that are not between thresholds /
+// Per image i with matches m: the class loss of logits_i summed over anchors that are not ignored /
 // max(1, foreground_i), and the box loss (head_losses.h) summed over foreground anchors /
 // max(1, foreground_i); both summed over counting images and divided by `images_global`
 // (the real images of the whole global step, so that ranks sum).

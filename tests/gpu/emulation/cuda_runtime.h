@@ -50,6 +50,10 @@ T atomicMax(T* place, T value) {
   return retina::emulation::atomic(place, [value](T old) { return old < value ? value : old; });
 }
 template <class T>
+T atomicMin(T* place, T value) {
+  return retina::emulation::atomic(place, [value](T old) { return value < old ? value : old; });
+}
+template <class T>
 T atomicAdd(T* place, T value) {
   return retina::emulation::atomic(place, [value](T old) { return old + value; });
 }

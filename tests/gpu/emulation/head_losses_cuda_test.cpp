@@ -125,21 +125,52 @@ void expect_focal(const Sizes& sizes, double gamma) {
   head.expect_close_to_reference();
 }
 
+// [count, 4], of sides of at least 1.
+template <class T>
+std::vector<T> some_boxes(Draws& draws, std::int64_t count) {
+  std::vector<T> boxes = draws.values<T>(4 * count, 0, 90);
+  for (std::size_t i = 2; i < boxes.size(); i += 4) {
+    for (std::size_t side = 0; side < 2; ++side) boxes[i + side] += boxes[i + side - 2] + T(1);
+  }
+  return boxes;
+}
+
+template <class Stored>
+void expect_quality(const Sizes& sizes, ClassLossKind kind) {
+  using T = Loaded<Stored>;
+  const Sizes offset_sizes = {sizes.image_count, sizes.level_anchors, 4};
+  Head<Stored> head(sizes, 8), offsets(offset_sizes, 1.5);
+  Draws draws(9);
+  const DeviceArray<T> anchors(Content::kInput, some_boxes<T>(draws, sizes.anchor_count())),
+      boxes(Content::kInput, some_boxes<T>(draws, kBoxes));
+  const DeviceArray<std::int64_t> labels(Content::kInput,
+                                         Draws(8).integers(kBoxes, 0, sizes.values_per_anchor));
+  const auto with_deltas = [&](HeadLoss<Stored> arguments) {
+    for (std::size_t i = 0; i < sizes.level_anchors.size(); ++i) {
+      arguments.levels[i].deltas = offsets.values[i]->data();
+    }
+    return arguments;
+  };
+  Focal<Stored> f = {.head = with_deltas(head.arguments(false)),
+                     .labels = labels.data(),
+                     .class_count = sizes.values_per_anchor,
+                     .alpha = kind == ClassLossKind::kVarifocal ? T(0.25) : T(0),
+                     .gamma = T(2),
+                     .kind = kind,
+                     .predicted = {anchors.data(), boxes.data(), static_cast<T>(kMaxLogSize)}};
+  EXPECT_STREQ(kernels::focal_cuda(f, nullptr), nullptr);
+  f.head = with_deltas(head.arguments(true));
+  compute(f);
+  head.expect_close_to_reference();
+}
+
 template <class Stored>
 void expect_box(const Sizes& sizes, BoxLossKind kind) {
   using T = Loaded<Stored>;
   Head<Stored> head(sizes, 1.5);
   Draws draws(9);
-  std::vector<T> anchor_values = draws.values<T>(4 * sizes.anchor_count(), 0, 90),
-                 box_values = draws.values<T>(4 * kBoxes, 0, 90);
-  for (auto* const boxes : {&anchor_values, &box_values}) {
-    for (std::size_t i = 2; i < boxes->size(); i += 4) {
-      for (std::size_t side = 0; side < 2; ++side) {
-        (*boxes)[i + side] += (*boxes)[i + side - 2] + T(1);
-      }
-    }
-  }
-  const DeviceArray<T> anchors(Content::kInput, anchor_values), boxes(Content::kInput, box_values);
+  const DeviceArray<T> anchors(Content::kInput, some_boxes<T>(draws, sizes.anchor_count())),
+      boxes(Content::kInput, some_boxes<T>(draws, kBoxes));
   BoxLoss<Stored> b = {.head = head.arguments(false),
                        .anchors = anchors.data(),
                        .boxes = boxes.data(),
@@ -170,8 +201,23 @@ TEST_F(EmulatedHeadLosses, FocalLossIsTheCpusForAnyCounts) {
   expect_focal<float>({1, {300}, 3, Matches::kAllBackground}, 2);
 }
 
+TEST_F(EmulatedHeadLosses, QualityLossesAreTheCpusForAnyCounts) {
+  for (const ClassLossKind kind : {ClassLossKind::kQualityFocal, ClassLossKind::kVarifocal}) {
+    for (const std::int64_t count : kCounts) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(kind) << ", " << count << " anchors");
+      expect_quality<float>({2, on_levels(count), 3}, kind);
+      expect_quality<double>({1, {count}, 3}, kind);
+      expect_quality<Bfloat16>({1, on_levels(count), 80}, kind);
+    }
+    expect_quality<float>({0, {5}, 3}, kind);
+    expect_quality<float>({1, {300}, 3, Matches::kAllIgnored}, kind);
+    expect_quality<float>({1, {300}, 3, Matches::kAllBackground}, kind);
+  }
+}
+
 TEST_F(EmulatedHeadLosses, BoxLossesAreTheCpusForAnyCounts) {
-  for (const BoxLossKind kind : {BoxLossKind::kL1, BoxLossKind::kSmoothL1, BoxLossKind::kGiou}) {
+  for (const BoxLossKind kind :
+       {BoxLossKind::kL1, BoxLossKind::kSmoothL1, BoxLossKind::kGiou, BoxLossKind::kCiou}) {
     for (const std::int64_t count : kCounts) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(kind) << ", " << count << " anchors");
       expect_box<float>({2, on_levels(count), 4}, kind);

@@ -6,8 +6,8 @@
 
 A mutant is found when the tests of its kernel fail, or take longer than two minutes. Not listed is what changes
 no result, so that no test can find it: low_quality_matches() for anchors that have a box already, which is their
-own best; a bit of a box's own in its row of the mask, where nothing reads it any more; `dropped` in the last box's
-row, which is 0.
+own best; a window of cells beside the box's centre, which grows until it has the nearest; a bit of a box's own in
+its row of the mask, where nothing reads it any more; `dropped` in the last box's row, which is 0.
 """
 import json
 import os
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "shared/ops"
 TIMEOUT_S = 120
 # The tests of a kernel.
-SUITES = {"batch_norm": "EmulatedBatchNorm", "bias_relu": "EmulatedBiasRelu", "dropout": "EmulatedDropout",
+SUITES = {"atss": "EmulatedAtss", "batch_norm": "EmulatedBatchNorm", "bias_relu": "EmulatedBiasRelu", "dropout": "EmulatedDropout",
           "group_norm": "EmulatedGroupNorm", "head_losses": "EmulatedHeadLosses", "matcher": "EmulatedMatcher",
           "nms": "EmulatedNms", "prepare_images": "EmulatedPrepareImages"}
 
@@ -53,12 +53,6 @@ MATCHER = [Mutant("matcher", *fields) for fields in [
     ("load_tile without its second barrier", "  __syncthreads();\n  return count;", "  return count;"),
     ("half a tile", "best_matches(Match<T> m) {\n  __shared__ T tile[kTile][4];",
      "best_matches(Match<T> m) {\n  __shared__ T tile[kTile / 2][4];"),
-    ("f32 maximum without atomics", "atomicMax(reinterpret_cast<unsigned*>(target), __float_as_uint(value));",
-     "if (*target < value) *target = value;"),
-    ("f64 maximum without atomics",
-     "atomicMax(reinterpret_cast<unsigned long long*>(target),\n"
-     "            static_cast<unsigned long long>(__double_as_longlong(value)));",
-     "if (*target < value) *target = value;"),
     ("threads past the end leave early", "const bool real = p.match != nullptr;\n",
      "const bool real = p.match != nullptr;\n  if (!real) return;\n"),
     ("one anchor too many", "place.a >= m.anchor_count", "place.a > m.anchor_count"),
@@ -75,6 +69,57 @@ MATCHER = [Mutant("matcher", *fields) for fields in [
      "static_cast<unsigned>(m.anchor_count / kThreads)"),
     ("the last of tied boxes", "if (value > best) {\n        best = value;\n        place = first + g;\n      }\n      const",
      "if (value >= best) {\n        best = value;\n        place = first + g;\n      }\n      const"),
+]]
+# Of a header that several kernels have.
+MATCHER += [Mutant(kernel, *fields, "launch_cuda.cuh") for kernel in ("matcher", "atss") for fields in [
+    ("f32 maximum without atomics", "atomicMax(reinterpret_cast<unsigned*>(target), __float_as_uint(value));",
+     "if (*target < value) *target = value;"),
+    ("f64 maximum without atomics",
+     "atomicMax(reinterpret_cast<unsigned long long*>(target),\n"
+     "            static_cast<unsigned long long>(__double_as_longlong(value)));",
+     "if (*target < value) *target = value;"),
+]]
+ATSS = [Mutant("atss", *fields) for fields in [
+    ("sum_of_block without its first barrier", "lanes[threadIdx.x] = value;\n  __syncthreads();",
+     "lanes[threadIdx.x] = value;"),
+    ("sum_of_block without the loop's barrier", "lanes[threadIdx.x + half];\n    __syncthreads();",
+     "lanes[threadIdx.x + half];"),
+    ("sum_of_block without its last barrier", "const double sum = lanes[0];\n  __syncthreads();",
+     "const double sum = lanes[0];"),
+    ("half a block's sum", "half > 0; half /= 2", "half > 1; half /= 2"),
+    ("cells without their barrier", "cells + threadIdx.x * kAtssCells);\n  }\n  __syncthreads();",
+     "cells + threadIdx.x * kAtssCells);\n  }"),
+    ("a level too few", "if (threadIdx.x < a.level_count)", "if (threadIdx.x + 1 < a.level_count)"),
+    ("candidates that are none", "if (anchor < 0) continue;", ""),
+    ("candidates of a part of the block", "place += kThreads", "place += 2 * kThreads"),
+    ("the first image's anchors", "while (box >= a.offsets[image + 1]) ++image;", ""),
+    ("empty images have boxes", "while (box >= a.offsets[image + 1])", "while (box > a.offsets[image + 1])"),
+    ("matches counted in 32 bits", "body(image * a.anchor_count + anchor, iou)",
+     "body(static_cast<int>(image * a.anchor_count + anchor), iou)"),
+    ("the threshold itself is below", "static_cast<double>(iou) >= threshold &&",
+     "static_cast<double>(iou) > 1.02 * threshold &&"),
+    ("anchors centred outside", " && is_centred_inside(a, anchor, corners)", ""),
+    ("the mean of all places", "sum_of_block(sum) / static_cast<double>(count)",
+     "sum_of_block(sum) / static_cast<double>(candidate_places(a))"),
+    ("a claim without the best IoU", "if (iou != a.best[place]) return;", ""),
+    ("a claim without atomics",
+     "atomicMin(reinterpret_cast<unsigned long long*>(a.matches + place),\n"
+     "                            static_cast<unsigned long long>(box));",
+     "if (a.matches[place] < 0 || a.matches[place] > box) a.matches[place] = box;"),
+    ("the last of tied boxes",
+     "atomicMin(reinterpret_cast<unsigned long long*>(a.matches + place),\n"
+     "                            static_cast<unsigned long long>(box));",
+     "atomicMax(reinterpret_cast<long long*>(a.matches + place),\n"
+     "                            static_cast<long long>(box));"),
+    ("every thread writes the threshold", "if (threadIdx.x == 0) a.thresholds", "a.thresholds"),
+    ("thresholds of another box", "kAtssCells, a.thresholds[box]", "kAtssCells, a.thresholds[box / 2]"),
+]] + [Mutant("atss", *fields, "atss_formulas.h") for fields in [
+    ("the last of tied cells", "place > 0 && distance < distances[place - 1]",
+     "place > 0 && distance <= distances[place - 1]"),
+    ("a window that never grows", "if (!is_whole) continue;", ""),
+    ("a window that ends on ties", "is_full && distance > farthest", "is_full && distance >= farthest"),
+    ("a row too few", "row < rows.end", "row + 1 < rows.end"),
+    ("the standard deviation of a population", "static_cast<double>(count - 1)", "static_cast<double>(count)"),
 ]]
 NMS = [Mutant("nms", *fields) for fields in [
     ("scan_mask without its first barrier", "dropped[w] = 0;\n  __syncthreads();", "dropped[w] = 0;"),
@@ -122,6 +167,12 @@ HEAD_LOSSES = [Mutant("head_losses", *fields) for fields in [
     ("a partial too few", "i < partial_count;", "i < partial_count - 1;"),
     ("partials added in f32", "double sum = 0;\n  for (int i = static_cast", "float sum = 0;\n  for (int i = static_cast"),
     ("partials of another image", "static_cast<std::int64_t>(blockIdx.x) * partial_count", "0 * partial_count"),
+    ("the quality of another image", "const AnchorPlace box = {anchor, match, image};",
+     "const AnchorPlace box = {anchor, match, 0};"),
+    ("the quality of another anchor", "const AnchorPlace box = {anchor, match, image};",
+     "const AnchorPlace box = {head.levels[level].first_anchor, match, image};"),
+    ("background has a quality", "const T quality = foreground ?", "const T quality = match >= -2 ?"),
+    ("quality losses as the focal loss", "if (f.kind == ClassLossKind::kFocal) {", "if (true) {"),
     ("threads take a logit twice", "i = begin + threadIdx.x; i < end; i += kThreads",
      "i = begin + threadIdx.x; i < end; i += kThreads / 2"),
 ]]
@@ -258,7 +309,7 @@ LAUNCH = [Mutant("bias_relu", *fields, "launch_cuda.cuh") for fields in [
     ("half of a pack's alignment", "% kPackBytes == 0", "% (kPackBytes / 2) == 0"),
     ("half a pack is stored", "memcpy(&words, &pack, sizeof words);", "memcpy(&words, &pack, sizeof words / 2);"),
 ]]
-MUTANTS = MATCHER + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + WALK + LAUNCH
+MUTANTS = MATCHER + ATSS + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + WALK + LAUNCH
 
 
 class Builder:

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
+#include "shared/ops/atss_formulas.h"
 #include "shared/ops/batch_norm_formulas.h"
 #include "shared/ops/box_formulas.h"
 #include "shared/ops/group_norm_formulas.h"
@@ -55,6 +57,53 @@ void compute(const Match<T>& m) {
 template void compute(const Match<float>&);
 template void compute(const Match<double>&);
 
+// By the definition: all cells of a level in the order of their distances.
+template <class T>
+void compute(const Atss<T>& a) {
+  std::vector<T> best(static_cast<std::size_t>(a.image_count * a.anchor_count), T(-1));
+  for (std::int64_t n = 0; n < a.image_count; ++n) {
+    for (std::int64_t g = a.offsets[n]; g < a.offsets[n + 1]; ++g) {
+      const T* const box = a.boxes + 4 * g;
+      std::vector<std::pair<std::int64_t, T>> candidates;  // anchor, IoU
+      for (int i = 0; i < a.level_count; ++i) {
+        const AtssLevel& level = a.levels[i];
+        std::vector<std::pair<T, std::int64_t>> cells;  // distance, first anchor
+        for (std::int64_t cell = 0; cell < std::int64_t{level.rows} * level.columns; ++cell) {
+          const std::int64_t first = level.first_anchor + cell * a.anchors_per_cell;
+          const T* const anchor = a.anchors + 4 * first;
+          cells.emplace_back(square(centre_of(anchor, 0) - centre_of(box, 0)) +
+                                 square(centre_of(anchor, 1) - centre_of(box, 1)),
+                             first);
+        }
+        std::sort(cells.begin(), cells.end());
+        cells.resize(std::min<std::size_t>(cells.size(), kAtssCells));
+        for (const auto& [distance, first] : cells) {
+          for (std::int64_t k = first; k < first + a.anchors_per_cell; ++k) {
+            const T* const anchor = a.anchors + 4 * k;
+            candidates.emplace_back(k, box_iou(box, box_area(box), anchor, box_area(anchor)));
+          }
+        }
+      }
+      double mean = 0, squares = 0;
+      const auto count = static_cast<std::int64_t>(candidates.size());
+      for (const auto& [anchor, iou] : candidates) mean += static_cast<double>(iou);
+      mean /= static_cast<double>(count);
+      for (const auto& [anchor, iou] : candidates)
+        squares += square(static_cast<double>(iou) - mean);
+      for (const auto& [anchor, iou] : candidates) {
+        T& of_anchor = best[static_cast<std::size_t>(n * a.anchor_count + anchor)];
+        if (static_cast<double>(iou) >= atss_threshold(mean, squares, count) && iou > of_anchor &&
+            is_centred_inside(a, anchor, box)) {
+          of_anchor = iou;
+          a.matches[n * a.anchor_count + anchor] = g;
+        }
+      }
+    }
+  }
+}
+template void compute(const Atss<float>&);
+template void compute(const Atss<double>&);
+
 template <class T>
 void compute(const Nms<T>& n) {
   for (std::int64_t image = 0; image < n.image_count; ++image) {
@@ -102,16 +151,19 @@ template <class Stored>
 void compute(const Focal<Stored>& f) {
   using T = Loaded<Stored>;
   add_losses(f.head, f.class_count,
-             [&](const Level<Stored>& level, std::int64_t place, std::int64_t, std::int64_t match,
-                 std::int64_t image) {
+             [&](const Level<Stored>& level, std::int64_t place, std::int64_t anchor,
+                 std::int64_t match, std::int64_t image) {
                double sum = 0;
+               const T quality = f.kind == ClassLossKind::kFocal || match < 0
+                                     ? T(0)
+                                     : predicted_iou(f.predicted, level, {anchor, match, image});
                for (std::int64_t k = 0; k < f.class_count; ++k) {
                  const bool foreground = match >= 0 && f.labels[match] == k;
                  const T logit = loaded(level.values[place + k]);
-                 const FocalTerm<T> term = focal_term(foreground ? -logit : logit, f.gamma);
-                 const T weight = match == kIgnored ? 0 : foreground ? f.alpha : 1 - f.alpha;
+                 const FocalTerm<T> term = class_term(f, logit, foreground, quality);
+                 const T weight = match == kIgnored ? 0 : 1;
                  sum += static_cast<double>(weight * term.value);
-                 store((foreground ? -weight : weight) * term.derivative * f.head.weights[image],
+                 store(weight * term.derivative * f.head.weights[image],
                        level.gradient + place + k);
                }
                return sum;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "shared/ops/atss.h"
 #include "shared/ops/batch_norm.h"
 #include "shared/ops/bias_relu.h"
 #include "shared/ops/dispatch.h"
@@ -92,6 +93,20 @@ template void compute(const kernels::Match<float>&);
 template void compute(const kernels::Match<double>&);
 
 template <class T>
+void compute(const kernels::Atss<T>& a) {
+  std::vector<PixelSize> grids;
+  for (int i = 0; i < a.level_count; ++i) {
+    grids.push_back({.height = a.levels[i].rows, .width = a.levels[i].columns});
+  }
+  copy(
+      atss_match_anchors(tensor(a.anchors, {a.anchor_count, 4}), grids,
+                         tensor(a.boxes, {a.box_count, 4}), tensor(a.offsets, {a.image_count + 1})),
+      a.matches);
+}
+template void compute(const kernels::Atss<float>&);
+template void compute(const kernels::Atss<double>&);
+
+template <class T>
 void compute(const kernels::Nms<T>& n) {
   const at::Tensor labels = n.labels == nullptr ? torch::zeros({n.image_count, n.count}, at::kLong)
                                                 : tensor(n.labels, {n.image_count, n.count});
@@ -103,6 +118,20 @@ template void compute(const kernels::Nms<double>&);
 
 template <class Stored>
 void compute(const kernels::Focal<Stored>& f) {
+  if (f.kind != ClassLossKind::kFocal) {
+    std::vector<at::Tensor> deltas;
+    for (int i = 0; i < f.head.level_count; ++i) {
+      const kernels::Level<Stored>& level = f.head.levels[i];
+      deltas.push_back(tensor(level.deltas, {f.head.image_count, level.anchor_count, 4}));
+    }
+    const at::Tensor anchors = tensor(f.predicted.anchors, {f.head.anchor_count, 4}),
+                     boxes = tensor(f.predicted.boxes, {box_count(f.head), 4});
+    return put(quality_loss(levels_of(f.head, f.class_count),
+                            {.deltas = deltas, .anchors = anchors, .boxes = boxes},
+                            matches_of(f.head), tensor(f.labels, {box_count(f.head)}),
+                            tensor(f.head.weights, {f.head.image_count}), f.kind),
+               f.head);
+  }
   put(focal_loss(levels_of(f.head, f.class_count), matches_of(f.head),
                  tensor(f.labels, {box_count(f.head)}),
                  tensor(f.head.weights, {f.head.image_count}),

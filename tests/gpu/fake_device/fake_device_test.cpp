@@ -142,17 +142,32 @@ TEST_F(FakeTraining, TrainsFrozenNormInBfloat16AndValidates) {
   EXPECT_NEAR(validation_loss("fake"), validation_loss("cpu"), 0.02 * validation_loss("cpu"));
 }
 
+// The other losses, and anchors chosen box by box.
+const std::vector<std::string> kQuality = {"--assigner",    "atss",       "--class-loss",
+                                           "quality-focal", "--box-loss", "ciou"};
+
+TEST_F(FakeTraining, HasTheCpusQualityLossesOfAdaptivelyChosenAnchors) {
+  const Outcome fake = train("fake", 2, kQuality);
+  ASSERT_EQ(fake.result.exit_code, 0) << fake.result.err;
+  EXPECT_THAT(fake.texts("violations"), IsEmpty());
+  ASSERT_EQ(run_process(job_.train_command(job_ / "cpu", 2, kQuality)).exit_code, 0);
+  EXPECT_NEAR(loss("fake"), loss("cpu"), 1e-4 * loss("cpu"));
+}
+
 // What a longer run waits for more often than a shorter one is in its steps: each waits for the one
 // before it, after it has been launched itself.
 TEST_F(FakeTraining, WaitsForNothingInAStepButTheStepBefore) {
-  const std::vector<std::string> plain = {"--checkpoint-every", "1000epochs"};
-  const Outcome few = train("few", 1, plain), many = train("many", 4, plain);
-  ASSERT_EQ(many.result.exit_code, 0) << many.result.err;
-  std::map<std::string, int> more;
-  for (const std::string& who : many.texts("waiting")) ++more[who];
-  for (const std::string& who : few.texts("waiting")) --more[who];
-  std::erase_if(more, [](const auto& one) { return one.second == 0; });
-  EXPECT_THAT(more, ElementsAre(Pair("an event", 3)));
+  for (std::vector<std::string> options : {{}, kQuality}) {
+    const std::string kind = cat(options.size());
+    options.insert(options.end(), {"--checkpoint-every", "1000epochs"});
+    const Outcome few = train("few" + kind, 1, options), many = train("many" + kind, 4, options);
+    ASSERT_EQ(many.result.exit_code, 0) << many.result.err;
+    std::map<std::string, int> more;
+    for (const std::string& who : many.texts("waiting")) ++more[who];
+    for (const std::string& who : few.texts("waiting")) --more[who];
+    std::erase_if(more, [](const auto& one) { return one.second == 0; });
+    EXPECT_THAT(more, ElementsAre(Pair("an event", 3)));
+  }
 }
 
 TEST_F(FakeTraining, GoesOnAfterMemoryThatRanOut) {

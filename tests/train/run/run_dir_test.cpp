@@ -66,6 +66,15 @@ TEST(RunDir, ContinuesARunOfFormerOptionNames) {
       Error);
 }
 
+TEST(RunDir, ContinuesARunFromBeforeAnOptionWithWhatItDidThen) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({.options = {{"lr", "0.01"}}});
+  EXPECT_NO_THROW(dir.check_same_run(
+      {.options = {{"lr", "0.01"}, {"assigner", "\"iou\""}, {"class-loss", "\"focal\""}}}));
+  EXPECT_THROW(dir.check_same_run({.options = {{"lr", "0.01"}, {"assigner", "\"atss\""}}}), Error);
+}
+
 TEST(RunDir, KeepsHowGradientsTravelUntilItIsCleared) {
   const TestFolder folder;
   RunDir dir(folder / "run");

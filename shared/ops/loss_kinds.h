@@ -1,9 +1,11 @@
-// Which box loss, and its numbers. Read by nvcc too: C++17, no ATen.
+// Which losses (head_losses.h), and their numbers. Read by nvcc too: C++17, no ATen.
 #pragma once
 
 namespace retina {
 
-enum class BoxLossKind { kL1, kSmoothL1, kGiou };
+enum class ClassLossKind { kFocal, kQualityFocal, kVarifocal };
+
+enum class BoxLossKind { kL1, kSmoothL1, kGiou, kCiou };
 
 struct BoxLossOptions {
   BoxLossKind kind = BoxLossKind::kL1;
