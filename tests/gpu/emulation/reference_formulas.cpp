@@ -310,25 +310,29 @@ template void compute(const GroupNormBackward<Bfloat16>&, double);
 
 namespace {
 
-// Calls body(channel, its norm in f64, its statistics, for_each_value), which takes use(place, x).
+// Calls body(channel, its norm, its statistics, for_each_value), which takes use(place, x). In the
+// type of the results: of few values that are nearly equal, the mean's rounding decides.
 template <class Stored, class Body>
 void for_each_channel(const BatchNorm<Stored>& norm, double eps, const Body& body) {
+  using T = Loaded<Stored>;
   for (std::int64_t channel = 0; channel < norm.channel_count; ++channel) {
     const auto for_each_value = [&](const auto& use) {
       for (std::int64_t row = 0; row < norm.row_count; ++row) {
         const std::int64_t place = row * norm.channel_count + channel;
-        use(place, static_cast<double>(loaded(norm.values[place])));
+        use(place, loaded(norm.values[place]));
       }
     };
     const auto count = static_cast<double>(norm.row_count);
-    double mean = 0, variance = 0;
-    for_each_value([&](std::int64_t, double x) { mean += x / count; });
-    for_each_value([&](std::int64_t, double x) { variance += (x - mean) * (x - mean) / count; });
-    const double inverse_std = 1 / std::sqrt(variance + eps);
-    const BatchNormChannel<double> of_channel = {
-        mean, inverse_std * static_cast<double>(norm.weight[channel]),
-        static_cast<double>(norm.bias[channel])};
-    body(channel, of_channel, Statistics{mean, inverse_std}, for_each_value);
+    double mean = 0, squares = 0;
+    for_each_value([&](std::int64_t, T x) { mean += static_cast<double>(x); });
+    mean /= count;
+    for_each_value([&](std::int64_t, T x) {
+      squares += (static_cast<double>(x) - mean) * (static_cast<double>(x) - mean);
+    });
+    const Statistics found = {mean, 1 / std::sqrt(squares / count + eps)};
+    body(channel,
+         batch_norm_channel(norm, channel, static_cast<T>(mean), static_cast<T>(found.inverse_std)),
+         found, for_each_value);
   }
 }
 
@@ -338,22 +342,21 @@ template <class Stored>
 void compute(const BatchNormForward<Stored>& f) {
   using T = Loaded<Stored>;
   const auto count = static_cast<double>(f.norm.row_count);
-  for_each_channel(
-      f.norm, f.eps,
-      [&](std::int64_t channel, const BatchNormChannel<double>& norm, const Statistics& found,
-          const auto& values) {
-        const double variance = 1 / (found.inverse_std * found.inverse_std) - f.eps;
-        const auto move = [&](T& running, double value) {
-          running += static_cast<T>(f.momentum * (value - static_cast<double>(running)));
-        };
-        move(f.running_mean[channel], found.mean);
-        move(f.running_var[channel], variance * count / std::max(count - 1, 1.0));
-        values([&](std::int64_t place, double x) {
-          const double residual =
-              f.residual == nullptr ? 0 : static_cast<double>(loaded(f.residual[place]));
-          store(static_cast<T>(norm.output(x, residual, f.norm.relu)), f.out + place);
-        });
-      });
+  for_each_channel(f.norm, f.eps,
+                   [&](std::int64_t channel, const BatchNormChannel<T>& norm,
+                       const Statistics& found, const auto& values) {
+                     const double variance = 1 / (found.inverse_std * found.inverse_std) - f.eps;
+                     const auto move = [&](T& running, double value) {
+                       running +=
+                           static_cast<T>(f.momentum * (value - static_cast<double>(running)));
+                     };
+                     move(f.running_mean[channel], found.mean);
+                     move(f.running_var[channel], variance * count / std::max(count - 1, 1.0));
+                     values([&](std::int64_t place, T x) {
+                       const T residual = f.residual == nullptr ? 0 : loaded(f.residual[place]);
+                       store(norm.output(x, residual, f.norm.relu), f.out + place);
+                     });
+                   });
 }
 template void compute(const BatchNormForward<float>&);
 template void compute(const BatchNormForward<double>&);
@@ -364,28 +367,27 @@ void compute(const BatchNormBackward<Stored>& b, const Stored* residual, double 
   using T = Loaded<Stored>;
   const auto count = static_cast<double>(b.norm.row_count);
   for_each_channel(b.norm, eps,
-                   [&](std::int64_t channel, const BatchNormChannel<double>& norm,
+                   [&](std::int64_t channel, const BatchNormChannel<T>& norm,
                        const Statistics& found, const auto& values) {
-                     const auto passed = [&](std::int64_t place, double x) {
-                       const auto dy = static_cast<double>(loaded(b.output_gradients[place]));
-                       const double added =
-                           residual == nullptr ? 0 : static_cast<double>(loaded(residual[place]));
+                     const auto passed = [&](std::int64_t place, T x) {
+                       const T dy = loaded(b.output_gradients[place]);
+                       const T added = residual == nullptr ? 0 : loaded(residual[place]);
                        return b.norm.relu ? through_relu(norm.output(x, added, true), dy) : dy;
                      };
                      double sum = 0, product = 0;
-                     values([&](std::int64_t place, double x) {
-                       sum += passed(place, x);
-                       product += passed(place, x) * (x - found.mean);
-                       if (b.output != nullptr) {
-                         store(static_cast<T>(passed(place, x)), b.residual_gradient + place);
-                       }
+                     values([&](std::int64_t place, T x) {
+                       sum += static_cast<double>(passed(place, x));
+                       product += static_cast<double>(passed(place, x) * (x - norm.mean));
+                       if (b.output != nullptr)
+                         store(passed(place, x), b.residual_gradient + place);
                      });
                      b.bias_gradient[channel] = static_cast<T>(sum);
                      b.weight_gradient[channel] = static_cast<T>(product * found.inverse_std);
-                     const BatchNormGradient<double> gradient = {
-                         sum / count, product * found.inverse_std * found.inverse_std / count};
-                     values([&](std::int64_t place, double x) {
-                       store(static_cast<T>(gradient.input_gradient(norm, x, passed(place, x))),
+                     const BatchNormGradient<T> gradient = {
+                         static_cast<T>(sum / count),
+                         static_cast<T>(product * found.inverse_std * found.inverse_std / count)};
+                     values([&](std::int64_t place, T x) {
+                       store(gradient.input_gradient(norm, x, passed(place, x)),
                              b.gradient + place);
                      });
                    });
