@@ -347,8 +347,13 @@ TEST(GroupNormOnGpu, GivesWhatTheCpuGives) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
     for (const NormSizes& sizes : kNormSizes) {
       NormInputs inputs = norm_inputs(type, {3, sizes.channel_count, sizes.height, sizes.width});
-      // Small where y is: where the last bits of y decide what the ReLU lets pass, nothing jumps.
-      inputs.dy = inputs.dy * norm_results(inputs, sizes.group_count)[0];
+      // Small where the value before the ReLU is: where its last bits decide what passes, nothing
+      // jumps.
+      NormInputs negative = inputs;
+      negative.weight = -inputs.weight.detach();
+      negative.bias = -inputs.bias.detach();
+      inputs.dy = inputs.dy * (norm_results(inputs, sizes.group_count)[0] -
+                               norm_results(negative, sizes.group_count)[0]);
       const std::vector<at::Tensor> expected = norm_results(inputs, sizes.group_count);
       for (const char* const memory : {"contiguous", "channels-last", "misaligned"}) {
         SCOPED_TRACE(testing::Message()

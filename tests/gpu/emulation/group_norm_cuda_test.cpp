@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <functional>
+
 #include "tests/gpu/emulation/kernel_test.h"
 #include "tests/gpu/emulation/reference.h"
 
@@ -110,9 +113,19 @@ void expect_close_to_cpu(const Sizes& sizes) {
                                                 : Tolerance{8e-3, 2e-5},
                   sum = is_double ? Tolerance{1e-11, 1e-11} : Tolerance{1e-5, 1e-3};
   expect_close(c.out, out, value, "output");
-  // Where the last bits of y decide what the ReLU lets pass, dy is small, so that nothing jumps.
+  // Where the last bits of the value before the ReLU decide what passes, dy is small, so that
+  // nothing jumps.
+  std::vector<T> weight(c.weight.size()), bias(c.weight.size());
+  std::transform(f.norm.weight, f.norm.weight + weight.size(), weight.begin(), std::negate());
+  std::transform(f.norm.bias, f.norm.bias + bias.size(), bias.begin(), std::negate());
+  std::vector<Stored> negative(out.size());
+  f.norm.weight = weight.data();
+  f.norm.bias = bias.data();
+  f.out = negative.data();
+  compute(f);
   for (std::size_t i = 0; i < dy.size(); ++i) {
-    kernels::store(kernels::loaded(dy[i]) * kernels::loaded(out[i]), &dy[i]);
+    const T before = kernels::loaded(out[i]) - kernels::loaded(negative[i]);
+    kernels::store(kernels::loaded(dy[i]) * before, &dy[i]);
   }
   copy_to_end(dy, c.output_gradients);
   EXPECT_STREQ(kernels::group_norm_backward_cuda(c.backward(), nullptr), nullptr);
