@@ -319,7 +319,7 @@ LossSums quality_loss(const std::vector<at::Tensor>& logits, const PredictedBoxe
     RETINA_CHECK(input.deltas[i].scalar_type() == logits[i].scalar_type());
   }
   kernels::check_boxes(input.anchors, input.boxes, input.head);
-  // Background terms weigh 1 - alpha: 1 (Li et al. 2020, eq. 3) or 0.75 (Zhang et al. 2021, 3.2).
+  // Background terms weigh 1 - alpha: 1 (Li et al. 2020, eq. 3) or 0.75 (Zhang et al. 2021).
   const bool is_varifocal = kind == ClassLossKind::kVarifocal;
   return kernels::class_loss(input, kind, {.alpha = is_varifocal ? 0.25 : 0, .gamma = 2});
 }
