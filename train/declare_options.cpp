@@ -49,7 +49,8 @@ void declare_data(Cli& cli, TrainOptions& o) {
 void declare_model(Cli& cli, TrainOptions& o) {
   cli.group("Model (stored in every checkpoint)");
   cli.choice("backbone", o.model.backbone, plain_choices(classifier_names()),
-             "feature extractor; cifar-cnn, Keras' small network, only classifies");
+             "feature extractor, torchvision's of that name; cifar-cnn, Keras' small network, only "
+             "classifies");
   cli.choice("norm", o.model.norm, kNorms,
              "batch norm of the backbone [batch; detect with --init: frozen]");
   cli.on_off("sync-bn", o.model.sync_bn,
