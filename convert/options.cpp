@@ -187,16 +187,17 @@ void declare_options(Cli& cli, ConvertOptions& options) {
              cat("of the model there [", kDetectorName, ", a classifier's ", kClassifierName, "]"));
   cli.group("Weights of torchvision");
   cli.option("import", options.weights, "WEIGHTS.pth",
-             "RetinaNet (v1 or v2) or ImageNet ResNet, as torch.save writes them");
-  cli.choice(
-      "task", options.import_task, kTaskOptions,
-      "what the checkpoint is for: of a ResNet, detect takes the backbone, classify its last "
-      "layer too; unset: detect");
+             "RetinaNet (v1 or v2) or ImageNet classifier, as torch.save writes them");
+  cli.choice("task", options.import_task, kTaskOptions,
+             "what the checkpoint is for: of a classifier, detect takes the backbone, classify its "
+             "last layer too; unset: detect");
   cli.option("categories", options.categories, "FILE|coco",
              "names of its classes: annotations.json, for classify also a text with a name a line "
              "[coco for 91 classes]");
   cli.option("norm-eps", options.norm_eps, "EPS",
-             "added to the variance in batch norm [0 for 91 classes of v1, else 1e-05]");
+             "added to the variance in batch norm [0 for 91 classes of v1, MobileNetV3 classifier "
+             "0.001, else "
+             "1e-05]");
   const std::string resnet = ModelConfig{}.backbone;
   const InputSides detector = default_sides(Task::kDetection, resnet),
                    classifier = default_sides(Task::kClassification, resnet);

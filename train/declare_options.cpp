@@ -51,7 +51,8 @@ void declare_data(Cli& cli, TrainOptions& o) {
 void declare_model(Cli& cli, TrainOptions& o) {
   cli.group("Model (stored in every checkpoint)");
   cli.choice("backbone", o.model.backbone, plain_choices(classifier_names()),
-             "feature extractor; cifar-cnn, Keras' small network, only classifies");
+             "feature extractor, torchvision's of that name; cifar-cnn, Keras' small network, only "
+             "classifies");
   cli.choice("norm", o.model.norm, kNorms,
              "batch norm of the backbone [batch; detect with --init: frozen]");
   cli.on_off("sync-bn", o.model.sync_bn,
@@ -259,9 +260,9 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
   cli.preset("size", o.model.size, detector_sizes(),
-             "detect: --backbone, --fpn-channels, --head-convs, --min-side and --max-side that are "
-             "not given, nano for edge devices; before those of --recipe; medium: the defaults of "
-             "these options");
+             "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
+             "is not given, instead of the recipe's; nano: for edge devices; medium: the defaults "
+             "of these options");
   cli.choice("task", o.task, kTaskOptions,
              "detect: boxes with classes, a RetinaNet; classify: one class for each image");
   declare_data(cli, o);

@@ -181,10 +181,10 @@ const std::map<std::string, Cli::Settings>& detector_sizes() {
   };
   // Sides in the proportion of 800 to 1333.
   static const std::map<std::string, Cli::Settings> kSizes = {
-      {"nano", settings({"resnet18", "64", "1", "320", "533"})},
-      {"small", settings({"resnet18", "128", "2", "512", "853"})},
+      {"nano", settings({"mobilenet_v3_large", "64", "2", "320", "533"})},
+      {"small", settings({"regnet_x_1_6gf", "128", "3", "512", "853"})},
       {"medium", settings({"resnet50", "256", "4", "800", "1333"})},
-      {"large", settings({"resnet101", "256", "4", "800", "1333"})},
+      {"large", settings({"resnext101_64x4d", "256", "4", "800", "1333"})},
   };
   return kSizes;
 }

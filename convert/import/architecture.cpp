@@ -264,11 +264,11 @@ Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std
   const auto [body, class_layer] = classifier_prefixes(result.backbone);
   const ForeignTensor* layer = find(tensors, class_layer + "weight");
   if (layer == nullptr || layer->shape.size() != 2 || layer->shape[0] == 0) {
-    throw Error(
-        ErrorKind::kData,
-        cat(subject, layer == nullptr ? ": has no last layer (" : ": its last layer is not one (",
-            class_layer, "weight", layer == nullptr ? "): a bare backbone" : ", want K x C)"),
-        "leave out --task classify to import the backbone");
+    const std::string name = class_layer + "weight";
+    throw Error(ErrorKind::kData,
+                layer == nullptr ? cat(subject, ": has no last layer (", name, "): a bare backbone")
+                                 : cat(subject, ": its ", name, " is not a layer (want K x C)"),
+                "leave out --task classify to import the backbone");
   }
   result.class_rows = layer->shape[0];
   for (ForeignTensor& tensor : tensors) {

@@ -133,7 +133,7 @@ std::array<Value, 3> regnet(const BodyWriter& body, const RegNetShape& shape, co
 
 // --- MobileNetV3 ---------------------------------------------------------------------------------
 
-// Times what its means say, in f32: these convolutions see one pixel.
+// Times what its means say.
 Value excited(const BodyWriter& body, const std::string& place, const InvertedResidualShape& shape,
               const Value& input) {
   OnnxGraph& graph = body.graph;
@@ -141,7 +141,7 @@ Value excited(const BodyWriter& body, const std::string& place, const InvertedRe
                          const Value& x) {
     const LayerArrays layer =
         body.arrays.layer(cat(body.prefix, place, ".", name), conv_of(out, in, /*kernel=*/1));
-    return StoredConv(graph, name, layer, {.exact = true})(x);
+    return StoredConv(graph, name, layer)(x);
   };
   const Value x = graph.rounded(input);
   const Value means = graph.node("GlobalAveragePool", {x});

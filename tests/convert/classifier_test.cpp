@@ -49,7 +49,8 @@ TEST_P(ClassifierArchitectures, TheWrittenModelEqualsTheCheckpoint) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, ClassifierArchitectures,
-                         testing::Values("resnet18", "resnet50", "cifar-cnn"));
+                         testing::Values("resnet18", "resnet50", "resnext50_32x4d",
+                                         "regnet_x_400mf", "mobilenet_v3_large", "cifar-cnn"));
 
 std::vector<Image> images_of_odd_sizes() {
   std::vector<Image> images;
@@ -78,7 +79,7 @@ std::vector<Image> images_of_odd_sizes() {
 // half a pixel.
 TEST(ConvertedClassifier, EveryImagesSquareIsTheLoaders) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
-  for (const char* backbone : {"resnet18", "cifar-cnn"}) {
+  for (const char* backbone : {"resnet18", "mobilenet_v3_large", "cifar-cnn"}) {
     for (const auto& [square, shorter] : {std::pair{64, 73}, {64, 64}, {33, 80}, {60, 73}}) {
       SCOPED_TRACE(cat(backbone, " ", square, " of ", shorter));
       ModelConfig config = small_classifier_config(backbone);

@@ -88,7 +88,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Architecture{"resnet18", Norm::kBatch, HeadNorm::kGroup, true, 1e-5},
                     Architecture{"resnet18", Norm::kFrozen, HeadNorm::kNone, false, 0.0},
                     Architecture{"resnet50", Norm::kFrozen, HeadNorm::kNone, false, 1e-5},
-                    Architecture{"resnet50", Norm::kBatch, HeadNorm::kGroup, true, 1e-3}));
+                    Architecture{"resnet50", Norm::kBatch, HeadNorm::kGroup, true, 1e-3},
+                    Architecture{"resnext50_32x4d", Norm::kFrozen, HeadNorm::kNone, false, 1e-5},
+                    Architecture{"wide_resnet50_2", Norm::kBatch, HeadNorm::kGroup, false, 1e-5},
+                    Architecture{"regnet_x_800mf", Norm::kBatch, HeadNorm::kGroup, true, 1e-5},
+                    Architecture{"mobilenet_v3_large", Norm::kBatch, HeadNorm::kGroup, true,
+                                 1e-3}));
 
 TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";

@@ -94,25 +94,28 @@ TEST_F(OnnxForms, WithRoundedWeightsTellsWhatThatChanges) {
   EXPECT_EQ(read_inference_header(o.output).form.weights, WeightType::kF16);
 }
 
+// On MobileNetV3 with depthwise convolutions, squeeze and excitation and hardswish.
 TEST_F(OnnxForms, Of8BitsTellsItsAccuracyBesideThatOfF32) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
   write_tiny_shards(folder_ / "shards", 4);
   const Categories categories = ShardSet(folder_ / "shards").manifest().categories;
-  ModelConfig config = version(2, "resnet18");
-  config.class_count = static_cast<int>(categories.size());
-  ConvertOptions o = options(config);
-  Checkpoint checkpoint = random_checkpoint(config, 7);
-  checkpoint.categories = categories;
-  save_checkpoint(folder_ / "c.pt", checkpoint);
-  o.verification_data = folder_ / "shards";
-  expect_verification(o, "verification: ");
-  const std::size_t whole = file_size_bytes(o.output);
-  o.onnx_weights = WeightType::kInt8;
-  o.calibration_image_count = 3;
-  EXPECT_THAT(convert(o),
-              AllOf(HasSubstr("verification: AP on 3 images of"), HasSubstr("with int8")));
-  EXPECT_LT(file_size_bytes(o.output), whole * 4 / 10);
-  EXPECT_NO_THROW(ConvertedModel(o.output));
+  for (const char* backbone : {"resnet18", "mobilenet_v3_large"}) {
+    ModelConfig config = version(2, backbone);
+    config.class_count = static_cast<int>(categories.size());
+    ConvertOptions o = options(config);
+    Checkpoint checkpoint = random_checkpoint(config, 7);
+    checkpoint.categories = categories;
+    save_checkpoint(folder_ / "c.pt", checkpoint);
+    o.verification_data = folder_ / "shards";
+    expect_verification(o, "verification: ");
+    const std::size_t whole = file_size_bytes(o.output);
+    o.onnx_weights = WeightType::kInt8;
+    o.calibration_image_count = 3;
+    EXPECT_THAT(convert(o),
+                AllOf(HasSubstr("verification: AP on 3 images of"), HasSubstr("with int8")));
+    EXPECT_LT(file_size_bytes(o.output), whole * 4 / 10) << backbone;
+    EXPECT_NO_THROW(ConvertedModel(o.output));
+  }
 }
 
 TEST_F(OnnxForms, MadeOtherwiseIsNotReplacedUnasked) {

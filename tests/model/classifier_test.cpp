@@ -38,14 +38,16 @@ at::Tensor tensor_of(const Network& network, const std::string& wanted) {
   return {};
 }
 
-TEST(Classifier, GivesLogitsOfEachImageWhateverTheSizeOfAResNetsInput) {
-  const auto network = make_classifier(classifier_config("resnet18"));
-  initialise(*network, 1);
-  network->set_training(false);
-  const torch::NoGradGuard no_grad;
-  EXPECT_EQ(network->forward(images(2, 32)).sizes(), (std::vector<std::int64_t>{2, 4}));
-  EXPECT_EQ(network->forward(images(1, 75)).sizes(), (std::vector<std::int64_t>{1, 4}));
-  EXPECT_EQ(network->forward(images(0, 32)).sizes(), (std::vector<std::int64_t>{0, 4}));
+TEST(Classifier, GivesLogitsOfEachImageWhateverTheSizeOfABackbonesInput) {
+  for (const char* backbone : {"resnet18", "regnet_x_400mf", "mobilenet_v3_large"}) {
+    const auto network = make_classifier(classifier_config(backbone));
+    initialise(*network, 1);
+    network->set_training(false);
+    const torch::NoGradGuard no_grad;
+    EXPECT_EQ(network->forward(images(2, 32)).sizes(), (std::vector<std::int64_t>{2, 4}));
+    EXPECT_EQ(network->forward(images(1, 75)).sizes(), (std::vector<std::int64_t>{1, 4}));
+    EXPECT_EQ(network->forward(images(0, 32)).sizes(), (std::vector<std::int64_t>{0, 4}));
+  }
 }
 
 TEST(Classifier, OfKerasDropsWhileItTrainsAlone) {
@@ -97,6 +99,42 @@ TEST(Classifier, LastLayerOfAResNetStartsAsTorchsLinear) {
     EXPECT_LE(largest, bound) << name;
     EXPECT_GT(largest, 0.3 * bound) << name;
   }
+}
+
+TEST(Classifier, LastLayersOfTheOthersStartSmall) {
+  for (const auto& [backbone, layer] : {std::pair{"regnet_x_400mf", "fc"},
+                                        {"mobilenet_v3_large", "classifier.0"},
+                                        {"mobilenet_v3_large", "classifier.3"}}) {
+    const auto network = make_classifier(classifier_config(backbone));
+    initialise(*network, 5);
+    EXPECT_NEAR(tensor_of(*network, cat(layer, ".weight")).std().item<double>(), 0.01, 0.0005);
+    EXPECT_EQ(tensor_of(*network, cat(layer, ".bias")).abs().max().item<double>(), 0);
+  }
+}
+
+TEST(Classifier, DenseLayersOfMobileNetLearnWhateverIsFrozenBelow) {
+  const auto network = make_classifier(classifier_config("mobilenet_v3_large"));
+  freeze_backbone(*network, 0);
+  for (const auto& [name, tensor, is_parameter] : network->tensors()) {
+    if (!is_parameter) continue;
+    EXPECT_EQ(tensor.requires_grad(), name.starts_with("classifier.")) << name;
+  }
+}
+
+// In training alone, and by the image's place, whoever computes it.
+TEST(Classifier, MobileNetDropsOutByTheImagesPlace) {
+  ModelConfig config = classifier_config("mobilenet_v3_large");
+  config.norm = Norm::kFrozen;
+  const auto network = make_classifier(config);
+  initialise(*network, 5);
+  const torch::NoGradGuard no_gradient;
+  const at::Tensor two = images(2, 64);
+  const at::Tensor first = network->forward(two, place(1, {0, 1}));
+  EXPECT_TRUE(network->forward(two, place(1, {0, 1})).equal(first));
+  EXPECT_FALSE(network->forward(two, place(2, {0, 1})).equal(first));
+  network->set_training(false);
+  EXPECT_TRUE(
+      network->forward(two, place(1, {0, 1})).equal(network->forward(two, place(2, {2, 3}))));
 }
 
 TEST(Classifier, LastLayerLearnsWhateverIsFrozenBelow) {

@@ -82,12 +82,15 @@ TEST_F(Initialise, InitialValueEqualsWhatTheWholeModelGets) {
 }
 
 TEST(InitialiseNames, NoTwoTensorsShareAStream) {
-  ModelConfig config = small_config();
-  config.backbone = "resnet152";
-  std::set<std::uint32_t> streams;
-  const NamedTensors state = state_of(RetinaNet(config));
-  for (const auto& [name, tensor] : state) streams.insert(static_cast<std::uint32_t>(xxh3(name)));
-  EXPECT_EQ(streams.size(), state.size());
+  // The deepest of each family.
+  for (const char* backbone : {"resnet152", "regnet_x_3_2gf", "mobilenet_v3_large"}) {
+    ModelConfig config = small_config();
+    config.backbone = backbone;
+    std::set<std::uint32_t> streams;
+    const NamedTensors state = state_of(RetinaNet(config));
+    for (const auto& [name, tensor] : state) streams.insert(static_cast<std::uint32_t>(xxh3(name)));
+    EXPECT_EQ(streams.size(), state.size()) << backbone;
+  }
 }
 
 }  // namespace

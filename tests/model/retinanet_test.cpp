@@ -28,7 +28,8 @@ at::Tensor tensor_of(const RetinaNet& model, const std::string& name) {
 }
 
 TEST(RetinaNet, HasOneRowAnAnchorForEveryBackboneFamily) {
-  for (const char* backbone : {"resnet18", "resnet50"}) {
+  for (const char* backbone :
+       {"resnet18", "resnet50", "resnext50_32x4d", "regnet_x_400mf", "mobilenet_v3_large"}) {
     ModelConfig config = small_config();
     config.backbone = backbone;
     RetinaNet model(config);

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <set>
+
 #include "shared/base/error.h"
+#include "shared/model/tensor_names.h"
 #include "tests/model/small_model.h"
 #include "tests/support/refusal.h"
 
@@ -106,6 +109,34 @@ TEST(FreezeBackbone, LetsTheLastLayersLearnAndTheStemsNormOnlyWithEverything) {
   EXPECT_FALSE(has(none, layer4));
   EXPECT_TRUE(has(none, pyramid));
   EXPECT_THROW(learning(small_config(), 6), Error);
+}
+
+// By stride: the parts of the body that learn with so many stages.
+TEST(FreezeBackbone, EveryFamilyHasFiveStages) {
+  const auto parts = [](const std::string& backbone, int trainable_layers) {
+    ModelConfig config = small_config();
+    config.backbone = backbone;
+    std::set<std::string> found;
+    for (const std::string& name : learning(config, trainable_layers)) {
+      if (!name.starts_with(kBodyPrefix)) continue;
+      std::string part = name.substr(kBodyPrefix.size());
+      const std::string trunk = "trunk_output.";
+      if (part.starts_with(trunk)) part = part.substr(trunk.size());
+      found.insert(part.substr(0, part.find('.')));
+    }
+    return found;
+  };
+  using Parts = std::set<std::string>;
+  EXPECT_EQ(parts("resnext50_32x4d", 1), (Parts{"layer4"}));
+  EXPECT_EQ(parts("regnet_x_400mf", 0), Parts{});
+  EXPECT_EQ(parts("regnet_x_400mf", 2), (Parts{"block3", "block4"}));
+  EXPECT_EQ(parts("regnet_x_400mf", 5), (Parts{"stem", "block1", "block2", "block3", "block4"}));
+  const std::string mobile = "mobilenet_v3_large";
+  EXPECT_EQ(parts(mobile, 1), (Parts{"13", "14", "15", "16"}));
+  EXPECT_EQ(parts(mobile, 3),
+            (Parts{"4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"}));
+  EXPECT_EQ(parts(mobile, 5).size(), 17U);
+  EXPECT_EQ(parts(mobile, 4).size(), 15U);
 }
 
 }  // namespace

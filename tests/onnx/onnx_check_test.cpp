@@ -61,14 +61,15 @@ TEST(OnnxCheck, AcceptsWhatTheWriterWrites) {
   expect_accepted(header_of(second_version(), {.weights = WeightType::kF32}));
   expect_accepted(header_of(detector_config(), {.weights = WeightType::kF16}));
   for (const WeightType weights : {WeightType::kF32, WeightType::kF16, WeightType::kInt8}) {
-    for (const char* backbone : {"cifar-cnn", "resnet18"}) {
+    for (const char* backbone : {"cifar-cnn", "resnet18", "mobilenet_v3_large"}) {
       expect_accepted(header_of(classifier_config(backbone), {.weights = weights}));
     }
   }
 }
 
 TEST(OnnxCheck, AcceptsDeepNetworksAndAnyClasses) {
-  for (const char* backbone : {"resnet50", "resnet101"}) {
+  for (const char* backbone : {"resnet50", "resnet101", "resnext50_32x4d", "wide_resnet50_2",
+                               "regnet_x_400mf", "mobilenet_v3_large"}) {
     expect_accepted(header_of(detector_config(backbone), {.weights = WeightType::kInt8}));
   }
   for (HeadNorm norm : {HeadNorm::kGroup, HeadNorm::kNone}) {

@@ -1,9 +1,9 @@
 """An imported and converted classifier, run from Python by ONNX Runtime and by OpenVINO, gives
 torchvision's probabilities.
 
-usage: classifier_equals_torchvision.py BUILD_DIR
+usage: classifier_equals_torchvision.py BUILD_DIR [BACKBONE...]
 
-torchvision's resnet18 and resnet50 with random weights are imported with their last layer (--task
+torchvision's networks with random weights, one of each family or those that are named, are imported with their last layer (--task
 classify) and converted; the checkpoint's `model` loads strictly into torchvision's class. Images are
 resized by F.interpolate without antialias, cut to their middle as CenterCrop does it, and normalised.
 Photographs are those below $RETINA_TEST_DATA (default ../shared/data beside the checkout), and noise
@@ -15,14 +15,18 @@ import sys
 import tempfile
 
 import torch
+import torchvision.models
 from torch.nn.functional import interpolate
-from torchvision.models import resnet18, resnet50
 from torchvision.transforms.functional import center_crop
 
-from import_equals_torchvision import images
+from import_equals_torchvision import images as photographs
 from inference_model_equals_torchvision import RUNTIMES, checked_metadata
 
 CLASSES = 7
+BACKBONES = ("resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "regnet_x_400mf",
+             "mobilenet_v3_large")
+# The norms at the end of residual branches.
+LAST_NORMS = (".bn3", ".f.c.1", ".block.2.1", ".block.3.1")
 PROBABILITY, LOGIT = 1e-5, 1e-4
 SPREAD = 1.5  # of the logits of a class over the images
 SIZES = ((1, 1), (1, 90), (90, 1), (13, 400), (400, 13), (223, 224), (225, 301), (640, 480))
@@ -38,7 +42,7 @@ def run(*command):
 
 def images():
     generator = torch.Generator().manual_seed(2)
-    return images(12) + [torch.randint(256, (3, height, width), generator=generator,
+    return photographs(12) + [torch.randint(256, (3, height, width), generator=generator,
                                        dtype=torch.uint8) for width, height in SIZES]
 
 
@@ -60,13 +64,16 @@ def spread(model, batch):
     for norm in model.modules():
         if isinstance(norm, torch.nn.BatchNorm2d):
             norm.momentum = None  # the mean over all that is seen
-    for name, norm in model.named_modules():
-        if name.endswith(".bn3" if "layer1.0.bn3" in dict(model.named_modules()) else ".bn2"):
+    modules = dict(model.named_modules())
+    last_norms = LAST_NORMS if "layer1.0.conv1" not in modules or "layer1.0.bn3" in modules else (".bn2",)
+    for name, norm in modules.items():
+        if name.endswith(last_norms) and isinstance(norm, torch.nn.BatchNorm2d):
             norm.weight.fill_(0.2)
     model(batch)
     model.eval()
-    model.fc.weight.mul_(SPREAD / model(batch).std(0).mean())
-    model.fc.bias.sub_(model(batch).mean(0))
+    last = model.fc if hasattr(model, "fc") else model.classifier[3]
+    last.weight.mul_(SPREAD / model(batch).std(0).mean())
+    last.bias.sub_(model(batch).mean(0))
     return model
 
 
@@ -112,9 +119,9 @@ def compare(programs, folder, make, sides):
 def main():
     programs = pathlib.Path(sys.argv[1]) / "bin"
     with tempfile.TemporaryDirectory() as name:
-        for make in (resnet18, resnet50):
-            for sides in ((224, 256), (176, 233)):
-                compare(programs, pathlib.Path(name), make, sides)
+        for backbone in sys.argv[2:] or BACKBONES:
+            for sides in ((224, 256), (176, 233)) if backbone == "resnet18" else ((224, 256),):
+                compare(programs, pathlib.Path(name), getattr(torchvision.models, backbone), sides)
 
 
 if __name__ == "__main__":

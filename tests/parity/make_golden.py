@@ -325,7 +325,7 @@ def nano_detector():
                                LastLevelP6P7(64, 64))
     head = RetinaNetHead(64, 9, 91, functools.partial(torch.nn.GroupNorm, 32))
     for tower in (head.classification_head, head.regression_head):
-        tower.conv = tower.conv[:1]
+        tower.conv = tower.conv[:2]
     return RetinaNet(backbone, 91, head=head)
 
 

@@ -96,7 +96,7 @@ TEST(StateDict, ASmallDetectorHasTorchvisionsNamesShapesAndOrder) {
   config.backbone = "mobilenet_v3_large";
   config.p6_from_c5 = false;
   config.fpn_channels = 64;
-  config.head_convs = 1;
+  config.head_convs = 2;
   EXPECT_EQ(lines_of(RetinaNet(config)), golden_lines("state_nano.txt", true));
 }
 

@@ -168,6 +168,7 @@ TEST(Sizes, GrowFromNanoToLargeAndGiveWayToOptions) {
     EXPECT_GE(config.fpn_channels, before.fpn_channels) << name;
     EXPECT_GE(config.head_convs, before.head_convs) << name;
     EXPECT_GE(config.min_side_px, before.min_side_px) << name;
+    EXPECT_NE(config.backbone, before.backbone) << name;
     before = config;
   }
   const ModelConfig own =

@@ -261,6 +261,33 @@ TEST_F(Import, AClassifierGivesItsBackbone) {
   EXPECT_THAT(refusal(other, ErrorKind::kData), HasSubstr("rpn.head.conv.weight"));
 }
 
+TEST_F(Import, ADetectorOfAnyBackboneWidthAndDepth) {
+  for (const auto& [backbone, channels, convs] : {std::tuple{"mobilenet_v3_large", 64, 2},
+                                                  {"regnet_x_400mf", 128, 1},
+                                                  {"resnext50_32x4d", 256, 4},
+                                                  {"wide_resnet50_2", 96, 3}}) {
+    SCOPED_TRACE(backbone);
+    ModelConfig config = small_config();
+    config.backbone = backbone;
+    config.class_count = 3;
+    config.fpn_channels = channels;
+    config.head_convs = convs;
+    config.p6_from_c5 = channels == 64;
+    const Checkpoint source = random_checkpoint(config, 8);
+    ConvertOptions options = write(source.model);
+    options.overwrite = true;
+    options.categories = annotations({1, 2, 9});
+    import_weights(options.import_options());
+    const Checkpoint imported = load_checkpoint(output_);
+    expect_same_but_classes(imported, source);
+    const ModelConfig got = config_of(imported);
+    EXPECT_EQ(got.backbone, backbone);
+    EXPECT_EQ(got.fpn_channels, channels);
+    EXPECT_EQ(got.head_convs, convs);
+    EXPECT_EQ(got.p6_from_c5, config.p6_from_c5);
+  }
+}
+
 class ImportClassifier : public Import {
  protected:
   // The checkpoint's tensors as torchvision's file has them; `prefix` is a wrapper's.
@@ -277,6 +304,41 @@ class ImportClassifier : public Import {
   }
   const Checkpoint source_ = random_checkpoint(small_classifier_config(), 9);
 };
+
+// With its last layers, and of it the body alone for a detector, whose MobileNetV3 has no
+// "features.".
+TEST_F(ImportClassifier, TakesEveryFamily) {
+  for (const char* backbone : {"resnext50_32x4d", "regnet_x_400mf", "mobilenet_v3_large"}) {
+    SCOPED_TRACE(backbone);
+    const Checkpoint source = random_checkpoint(small_classifier_config(backbone), 9);
+    ConvertOptions options = write_classifier(source.model, "module.");
+    options.overwrite = true;
+    options.categories = names("tench\nshark\nfox\n");
+    import_weights(options.import_options());
+    const Checkpoint whole = load_checkpoint(output_);
+    const auto want = by_name(source.model);
+    ASSERT_EQ(whole.model.size(), want.size());
+    for (const auto& [name, tensor] : whole.model) {
+      EXPECT_TRUE(at::equal(tensor, want.at(name))) << name;
+    }
+    const bool is_mobile = backbone == std::string("mobilenet_v3_large");
+    EXPECT_EQ(config_of(whole).norm_eps, is_mobile ? 1e-3 : 1e-5);
+
+    ConvertOptions body = write(source.model);
+    body.overwrite = true;
+    EXPECT_THAT(import_weights(body.import_options()), HasSubstr(cat(backbone, " backbone; ")));
+    const Checkpoint detector = load_checkpoint(output_);
+    EXPECT_EQ(config_of(detector).norm_eps, is_mobile ? 1e-3 : 1e-5);
+    std::size_t compared = 0;
+    for (const auto& [name, tensor] : detector.model) {
+      if (!name.starts_with(kBody)) continue;
+      const std::string own = name.substr(std::string(kBody).size());
+      EXPECT_TRUE(at::equal(tensor, want.at(is_mobile ? "features." + own : own))) << name;
+      ++compared;
+    }
+    EXPECT_EQ(compared, want.size() - (is_mobile ? 4 : 2)) << "all but the dense layers";
+  }
+}
 
 TEST_F(ImportClassifier, KeepsEveryTensorAndAllRowsUnderTheNamesOfAText) {
   ConvertOptions options = write_classifier(source_.model, "module.");

@@ -185,6 +185,34 @@ TEST(InitialWeights, ADetectorGivesAClassifierItsResNet) {
   EXPECT_TRUE(at::equal(fc, tensor_of(state_of(*network), "fc.weight")));
 }
 
+// Whose body has other names in each.
+TEST(InitialWeights, AMobileNetGoesFromAClassifierToADetectorAndBack) {
+  ModelConfig config = classifier_config(2);
+  config.backbone = "mobilenet_v3_large";
+  const auto classifier = make_classifier(config);
+  initialise(*classifier, kSeed + 1);
+  Checkpoint checkpoint{.model = state_of(*classifier)};
+  checkpoint.config_json = R"({"model":)" + config.to_json() + R"(,"train":{}})";
+  checkpoint.categories = named({"cat", "dog"});
+  ModelConfig detector = small_config();
+  detector.backbone = config.backbone;
+  detector.fpn_channels = 64;
+  RetinaNet model = fresh_model(detector, 3);
+  load_initial_weights(model, checkpoint, named({"cat", "class 1", "class 2"}), kSeed, "c.pt");
+  const auto last = "16.1.running_var";
+  EXPECT_TRUE(at::equal(tensor_of(state_of(model), "backbone.body.0.0.weight"),
+                        tensor_of(checkpoint.model, "features.0.0.weight")));
+  EXPECT_TRUE(at::equal(tensor_of(state_of(model), cat("backbone.body.", last)),
+                        tensor_of(checkpoint.model, cat("features.", last))));
+
+  const Checkpoint trained = random_checkpoint(detector, 1);
+  const at::Tensor hidden = tensor_of(state_of(*classifier), "classifier.0.weight").clone();
+  load_initial_weights(*classifier, trained, named({"cat", "dog"}), kSeed, "d.pt");
+  EXPECT_TRUE(at::equal(tensor_of(state_of(*classifier), "features.7.block.1.0.weight"),
+                        tensor_of(trained.model, "backbone.body.7.block.1.0.weight")));
+  EXPECT_TRUE(at::equal(tensor_of(state_of(*classifier), "classifier.0.weight"), hidden));
+}
+
 TEST(InitialWeights, AClassifiersRowsGoToTheClassOfTheirName) {
   const Checkpoint checkpoint = classifier_checkpoint({"cat", "dog"});
   const auto network = make_classifier(classifier_config(3));
