@@ -38,7 +38,7 @@ bool names_weights(const std::string& init);
 // Option names of earlier releases, old -> new: command lines, config files and runs may have them.
 const std::map<std::string, std::string>& former_option_names();
 
-// Options that may change between a run and its continuation.
+// Options that may change between a run and its continuation; of --size what it sets is compared.
 bool may_change(const std::string& option_name);
 
 // What distinguishes one measure of AP from another: the set's fingerprint and, where not all of it
