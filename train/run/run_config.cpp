@@ -47,15 +47,44 @@ const std::map<std::string, std::string>& later_options() {
 }
 
 bool may_change(const std::string& name) {
-  static const std::set<std::string> kNames = {
-      "train", "validation", "output", "epochs", "steps", "micro-batch", "device", "expect-ranks",
-      "stall-timeout", "tf32", "wire", "deterministic-reduce", "overlap-reduce", "bucket-mb",
-      "checkpoint-every", "mtbf", "check-replicas-every", "on-nan", "keep", "resume", "scratch",
-      "stage", "stage-limit", "max-bad-fraction", "overwrite", "validate-every", "threads",
-      "compute-threads", "validation-images", "tensorboard", "timeline", "timeline-steps", "mllog",
-      "stop-at-ap", "scaling-report", "preview", "init",
-      // what it sets is compared
-      "size"};
+  static const std::set<std::string> kNames = {"train",
+                                               "validation",
+                                               "output",
+                                               "epochs",
+                                               "steps",
+                                               "micro-batch",
+                                               "device",
+                                               "expect-ranks",
+                                               "stall-timeout",
+                                               "tf32",
+                                               "wire",
+                                               "deterministic-reduce",
+                                               "overlap-reduce",
+                                               "bucket-mb",
+                                               "checkpoint-every",
+                                               "mtbf",
+                                               "check-replicas-every",
+                                               "on-nan",
+                                               "keep",
+                                               "resume",
+                                               "scratch",
+                                               "stage",
+                                               "stage-limit",
+                                               "max-bad-fraction",
+                                               "overwrite",
+                                               "validate-every",
+                                               "threads",
+                                               "compute-threads",
+                                               "validation-images",
+                                               "tensorboard",
+                                               "timeline",
+                                               "timeline-steps",
+                                               "mllog",
+                                               "stop-at-ap",
+                                               "scaling-report",
+                                               "preview",
+                                               "init",
+                                               "size"};
   return kNames.count(name) != 0;
 }
 

@@ -41,7 +41,7 @@ const std::map<std::string, std::string>& former_option_names();
 // Options that came with a later release -> as JSON, what runs that were begun before do.
 const std::map<std::string, std::string>& later_options();
 
-// Options that may change between a run and its continuation.
+// Options that may change between a run and its continuation; of --size what it sets is compared.
 bool may_change(const std::string& option_name);
 
 // What distinguishes one measure of AP from another: the set's fingerprint and, where not all of it

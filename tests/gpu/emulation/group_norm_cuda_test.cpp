@@ -145,7 +145,7 @@ TEST_F(EmulatedGroupNorm, IsTheCpusForAnySizes) {
   // Packs of 4 and more channels; single values; more columns than threads; one channel a group.
   for (const auto& [channel_count, group_count] :
        std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {256, 32}, {64, 2}, {6, 2}, {1536, 3}, {72, 3}, {5, 5}}) {
+           {256, 32}, {64, 32}, {64, 2}, {6, 2}, {1536, 3}, {72, 3}, {5, 5}}) {
     for (const std::int64_t pixel_count : {0, 1, 31, 32, 33, 63, 129}) {
       expect_close_to_cpu<float>({2, pixel_count, channel_count, group_count});
     }

@@ -508,6 +508,11 @@ TORCH_LIBRARY_IMPL(_, CUDA, library) {
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  // Whole: the device's parts of a depthwise convolution are in LibTorch's CUDA library alone.
+  for (const char* whole : {"convolution", "convolution_backward"}) {
+    library.impl(whole,
+                 torch::CppFunction::makeFromBoxedFunction<&retina::fake_device::run_on_cpu>());
+  }
   library.impl("empty.memory_format", &retina::fake_device::empty);
   library.impl("empty_strided", &retina::fake_device::empty_strided);
   library.impl("copy_", &retina::fake_device::copy);

@@ -27,13 +27,17 @@ at::Tensor pinned(int count, float value) {
 TEST(FakeDevice, ComputesAsTheCpu) {
   fake_device::reset();
   torch::manual_seed(1);
-  const at::Tensor x = torch::randn({2, 3, 9, 9}), w = torch::randn({4, 3, 3, 3});
-  const auto gradient = [&](const c10::Device& device) {
-    const at::Tensor weight = w.to(device).detach().requires_grad_();
-    torch::conv2d(x.to(device), weight, {}, 2, 1).relu().mean({2, 3}).square().sum().backward();
-    return weight.grad().cpu();
-  };
-  EXPECT_TRUE(torch::allclose(gradient(torch::kCUDA), gradient(torch::kCPU), 1e-5, 1e-6));
+  const at::Tensor x = torch::randn({2, 3, 9, 9});
+  for (const int groups : {1, 3}) {  // the latter: each channel alone
+    const at::Tensor w = torch::randn({6, 3 / groups, 3, 3});
+    const auto gradient = [&](const c10::Device& device) {
+      const at::Tensor weight = w.to(device).detach().requires_grad_();
+      const at::Tensor y = torch::conv2d(x.to(device), weight, {}, 2, 1, /*dilation=*/1, groups);
+      y.relu().mean({2, 3}).square().sum().backward();
+      return weight.grad().cpu();
+    };
+    EXPECT_TRUE(torch::allclose(gradient(torch::kCUDA), gradient(torch::kCPU), 1e-5, 1e-6));
+  }
   EXPECT_THAT(fake_device::violations(), IsEmpty());
 }
 
