@@ -153,7 +153,7 @@ std::string changed_options(FixedOptions before, FixedOptions now) {
   const auto is_in = [](const FixedOptions& options, const char* name) {
     return options.count(name) != 0 && options.at(name) != "null";
   };
-  for (const char* name : {kValidationKey, "norm", "fpn-channels", "head-convs"}) {
+  for (const char* name : {kValidationKey, "norm"}) {
     if (is_in(before, name) && is_in(now, name)) continue;
     before.erase(name);
     now.erase(name);

@@ -69,8 +69,7 @@ FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
 
 // What differs (settings.h); empty when nothing does. A validation set differs only from another
 // one, not from a missing one: then no two APs are compared. An unset norm differs from no other:
-// which it is follows from --init, and is for the model to say. So it is for the sizes, which
-// earlier runs do not name.
+// which it is follows from --init, and is for the model to say.
 std::string changed_options(FixedOptions before, FixedOptions now);
 
 }  // namespace retina
