@@ -1,10 +1,11 @@
-"""torchvision's RetinaNet trained on a folder in COCO's layout for a number of seconds, as its reference
-scripts do it: DataLoader, mirror, SGD, warm-up, on a GPU autocast. Then writes what it finds on the
-validation images as COCO results, and prints one line of JSON. tests/gpu/measure.py runs it."""
+"""torchvision's RetinaNet trained on a folder in COCO's layout for a number of seconds or steps, as its
+reference scripts do it: DataLoader, mirror, SGD, warm-up, on a GPU autocast. Then writes what it finds on the
+validation images as COCO results, and prints one line of JSON. tests/gpu/measure.py and outcome.py run it."""
 
 import argparse
 import json
 import math
+import resource
 import time
 from pathlib import Path
 
@@ -64,12 +65,14 @@ def main():
     parser.add_argument("--max-side", type=int, required=True)
     parser.add_argument("--images", type=int, default=16, help="of a step")
     parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--steps", type=int, help="instead of --seconds")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--clip-norm", type=float, default=10)
     parser.add_argument("--threads", type=int, default=2, help="worker processes of the loader")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
-    torch.manual_seed(1)
+    torch.manual_seed(options.seed)
     device = torch.device(options.device)
     train = loader(options, "train", True)
     categories = {place: id for id, place in train.dataset.labels.items()}
@@ -80,13 +83,15 @@ def main():
     begin, step = time.perf_counter(), 0
 
     def done():
+        if options.steps:
+            return step / options.steps
         return min(1.0, (time.perf_counter() - begin) / options.seconds)
 
     while done() < 1:
         for images, targets, _ in train:
             if done() >= 1:
                 break
-            # Cosine over the time that there is: the number of steps is not known.
+            # Cosine over the time or steps that there are.
             rate = options.lr * min(1, (step + 1) / WARM_UP_STEPS) * (1 + math.cos(math.pi * done())) / 2
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -113,7 +118,8 @@ def main():
                 results.append({"image_id": image_id, "category_id": categories[label], "score": score,
                                 "bbox": [x1, y1, x2 - x1, y2 - y1]})
     options.results.write_text(json.dumps(results))
-    print(json.dumps({"steps": step, "seconds": seconds, "images_per_second": step * options.images / seconds}))
+    print(json.dumps({"steps": step, "seconds": seconds, "images_per_second": step * options.images / seconds,
+                      "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}))
 
 
 if __name__ == "__main__":
