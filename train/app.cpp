@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <set>
@@ -81,6 +82,12 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
     log_warning(
         "--norm frozen without --init: batch norm stays at its random start and training from "
         "scratch usually diverges; give --init, or use --norm batch");
+  }
+  if (options.from_scratch() && options.layers_to_train() < 5 && options.data.synthetic == 0) {
+    log_warning(
+        "--trainable-layers ", options.layers_to_train(),
+        " without --init: the other stages of the backbone stay at their random start; give "
+        "--init, or train all 5");
   }
   const RecipeFacts facts = facts_of_recipe(options.recipe);
   const int reference = facts.reference_images_per_step;
@@ -298,6 +305,31 @@ int preview(Command& command, Communicator& communicator) {
   return 0;
 }
 
+// The files that monitoring writes beside the run.
+void check_logs(const TrainOptions& options) {
+  const auto check = [&](const std::string& path, const char* mark, const std::string& option) {
+    if (path.empty()) return;
+    const auto refuse = [&](const std::string& problem) {
+      throw Error(ErrorKind::kCannotCreate, cat(option, " ", path, ": ", problem),
+                  cat("choose another ", option));
+    };
+    if (options.writes() && RunDir::names_own_file(options.output, path)) {
+      refuse("is a name of the run's own files");
+    }
+    const std::string folder = std::filesystem::absolute(path).parent_path();
+    if (!is_folder(folder)) refuse("its folder does not exist");
+    check_may_replace(path, mark, option);
+  };
+  const TrainOptions::Monitoring& monitoring = options.monitoring;
+  check(monitoring.timeline, kTimelineMark, "--timeline");
+  check(monitoring.mllog, kMlperfMark, "--mllog");
+  if (!monitoring.mllog.empty() && monitoring.mllog == monitoring.timeline) {
+    throw Error(ErrorKind::kCannotCreate,
+                cat("--mllog ", monitoring.mllog, ": --timeline has the same file"),
+                "give each a file of its own");
+  }
+}
+
 // Checks the options against the job's ranks, opens device, data and the run's folder; rank 0
 // first.
 void open(Job& job, Command& command) {
@@ -308,12 +340,7 @@ void open(Job& job, Command& command) {
     check_rank_count(options.distribution.expect_ranks, communicator);
     check_share(options, communicator.size());
     if (!options.monitoring.scaling_report.empty()) check_even_shares(options, communicator.size());
-    if (job.is_root() && !options.monitoring.timeline.empty()) {
-      check_may_replace(options.monitoring.timeline, kTimelineMark, "--timeline");
-    }
-    if (job.is_root() && !options.monitoring.mllog.empty()) {
-      check_may_replace(options.monitoring.mllog, kMlperfMark, "--mllog");
-    }
+    if (job.is_root()) check_logs(options);
     job.device = choose_device(options.compute.device);
     if (job.device.is_cuda()) {
       job.device.set_index(static_cast<c10::DeviceIndex>(gpu_of_rank(gpus, communicator.rank())));

@@ -68,8 +68,9 @@ void declare_model(Cli& cli, TrainOptions& o) {
                      "--min-side and --max-side");
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
-  cli.on_off("keep-ratio", o.model.keep_ratio,
-             "off: whole images are stretched to squares of --min-side; --max-side means nothing");
+  cli.on_off(
+      "keep-ratio", o.model.keep_ratio,
+      "off: whole images are stretched to squares of --min-side, and --max-side is not used");
   cli.option("fpn-channels", o.model.fpn_channels, "N",
              "channels of P3..P7 and of the heads, 64 to 256 in steps of 32");
   cli.option("head-convs", o.model.head_convs, "1..4",
@@ -118,10 +119,11 @@ void declare_loss(Cli& cli, TrainOptions& o) {
 
 void declare_length(Cli& cli, TrainOptions& o) {
   cli.group("Length");
-  cli.option("epochs", o.length.epochs, "N",
-             "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
-             "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none, torchvision-v1 and v2 "
-             "26, atss and gfl 12, keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
+  cli.option(
+      "epochs", o.length.epochs, "N",
+      "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
+      "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none, torchvision-v1 and v2, "
+      "mlperf 26, atss and gfl 12, keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
   cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs");
   cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
              "epochs of N steps, whatever the size of the data; 0: an epoch is every image once");
@@ -144,7 +146,7 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
   cli.option("lr", o.optimizer.lr, "LR",
              "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]");
   cli.choice("lr-scaling", o.optimizer.lr_scaling, kLrScalings,
-             "linear: times --images-per-step over the recipe's (16; keras-retinanet 1, "
+             "linear: times --images-per-step over the recipe's (16; mlperf 32, keras-retinanet 1, "
              "imagenet-resnet50 256, cifar10-keras 32); without --recipe and --lr: linear");
   cli.option("momentum", o.optimizer.rule.momentum, "M", "of sgd");
   cli.option("rho", o.optimizer.rule.rho, "RHO", "rmsprop: decay of the mean of squared gradients");
@@ -169,7 +171,8 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
              "plateau schedule: epochs without improvement");
   cli.option_or_auto(
       "warmup-steps", o.schedule.warmup_steps, "N",
-      "linear warm-up; auto, and without --recipe: a tenth of the run, at most 1000");
+      "linear warm-up; auto, and without --recipe: a tenth of the run, at most 1000; mlperf: an "
+      "epoch");
   cli.option("warmup-factor", o.schedule.rule.schedule.warmup_factor, "F",
              "rate of the first step over the base rate");
 }

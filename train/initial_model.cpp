@@ -121,6 +121,16 @@ std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& in
   take("fpn-channels", mine.fpn_channels, theirs.fpn_channels, theirs.fpn_channels);
   take("keep-ratio", mine.keep_ratio, theirs.keep_ratio, theirs.keep_ratio ? "on" : "off");
   take("head-convs", mine.head_convs, theirs.head_convs, theirs.head_convs);
+  // Anchors are in pixels of the resized image, so its size belongs to them; what a published
+  // recipe or --min-sides says stays.
+  if (facts_of_recipe(options.recipe).fits_data && options.data.min_sides_px.empty()) {
+    if (options.min_side() != theirs.min_side_px) {
+      take("min-side", options.data.min_side_px, theirs.min_side_px, theirs.min_side_px);
+    }
+    if (options.max_side() != theirs.max_side_px) {
+      take("max-side", options.data.max_side_px, theirs.max_side_px, theirs.max_side_px);
+    }
+  }
   take("anchor-offset", mine.anchor_offset, theirs.anchor_offset, shortest(theirs.anchor_offset));
   return changes;
 }

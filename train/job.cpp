@@ -166,6 +166,23 @@ std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& 
   return boxes;
 }
 
+// Of a run that has nothing left to do: what would continue it. Else "".
+std::string finished(const Job& job) {
+  // A job that was killed between its last checkpoint and its report still has to write the report.
+  if (!job.found || !path_exists(job.dir->report_path())) return "";
+  const RunState state = RunState::parse(job.found->checkpoint.trainer_json, job.found->path);
+  if (!state.epoch_closed) return "";
+  const std::int64_t steps_per_epoch = job.data->plan->steps_per_epoch();
+  if (state.adaptive_schedule.ended_early) {
+    return "--early-stop has ended it, and --init with another --output goes on from its weights";
+  }
+  AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
+  schedule.restore(state.adaptive_schedule, state.ap);
+  if (schedule.ended_early()) return "a higher --stop-at-ap continues it";
+  const bool is_at_end = state.step >= job.options.total_steps(steps_per_epoch);
+  return is_at_end ? "more --epochs or --steps continue it" : "";
+}
+
 // Whether the job may start in `dir`, and from what. Changes no file.
 void check_start(Job& job, RunConfig& config) {
   const TrainOptions& options = job.options;
@@ -287,11 +304,10 @@ Outlook outlook(Job& job) {
   Outlook result;
   if (has_run && options.checkpoints.overwrite) {
     result.text = cat(options.output, ": has a run, which --overwrite removes\n");
-  } else if (is_finished(job)) {
-    result = {cat(options.output,
-                  ": already finished; more --epochs or --steps continue it, "
-                  "--overwrite trains again\n"),
-              true};
+  } else if (const std::string what_continues = finished(job); !what_continues.empty()) {
+    result = {
+        cat(options.output, ": already finished; ", what_continues, ", --overwrite trains again\n"),
+        true};
   } else if (job.found) {
     const RunState state = RunState::parse(job.found->checkpoint.trainer_json, job.found->path);
     const auto schedule = [&](std::int64_t total) {
@@ -318,11 +334,7 @@ DecodeThreads decode_threads(const Job& job) {
 }
 
 bool is_finished(const Job& job) {
-  // A job that was killed between its last checkpoint and its report still has to write the report.
-  if (!job.found || !path_exists(job.dir->report_path())) return false;
-  const RunState state = RunState::parse(job.found->checkpoint.trainer_json, job.found->path);
-  const std::int64_t total_steps = job.options.total_steps(job.data->plan->steps_per_epoch());
-  return state.epoch_closed && (state.step >= total_steps || state.adaptive_schedule.ended_early);
+  return !finished(job).empty();
 }
 
 }  // namespace retina

@@ -159,12 +159,10 @@ void check_images(const TrainOptions& o) {
   if (o.wants_own_sides() && o.classifies()) {
     refuse("min-side", "auto", "pixels: a classifier's images all become the same square");
   }
-  if (!o.model.keep_ratio && (o.wants_own_sides() || o.data.max_side_px)) {
-    throw Error(
-        ErrorKind::kConfig,
-        cat("--keep-ratio off: contradicts --", o.wants_own_sides() ? "min-side auto" : "max-side",
-            ": all images become squares of --min-side"),
-        "leave one of them out");
+  if (!o.model.keep_ratio && o.wants_own_sides()) {
+    throw Error(ErrorKind::kConfig,
+                "--min-side auto: contradicts --keep-ratio off, which makes squares of all images",
+                "give the side of the squares in pixels");
   }
   if (o.wants_own_sides() && !o.data.min_sides_px.empty()) {
     throw Error(ErrorKind::kConfig,
@@ -175,7 +173,8 @@ void check_images(const TrainOptions& o) {
   at_least("min-side", o.min_side(), least_side);
   at_least("max-side", o.max_side(), o.min_side());
   for (const auto side : data.min_sides_px) {
-    if (side < least_side || side > o.max_side()) {
+    if (side < least_side) refuse("min-sides", cat(side), cat("at least ", least_side));
+    if (o.model.keep_ratio && side > o.max_side()) {
       refuse("min-sides", cat(side), cat(least_side, " to --max-side, ", o.max_side()));
     }
   }
@@ -221,10 +220,12 @@ void check_length(const TrainOptions& o) {
   at_least("early-stop", rule.early_stop_patience, 0);
   require(rule.stop_at >= 0 && rule.stop_at <= 1, "stop-at-ap", rule.stop_at, "0 to 1");
   const bool stops_early = rule.early_stop_patience > 0, has_goal = rule.stop_at > 0;
-  if (!stops_early && !has_goal && !o.watches_validation()) return;
+  const bool logs = !o.monitoring.mllog.empty();
+  if (!stops_early && !has_goal && !logs && !o.watches_validation()) return;
   const std::string judge =
       stops_early ? "--early-stop"
       : has_goal  ? "--stop-at-ap"
+      : logs      ? "--mllog"
                   : cat("--plateau-metric ", word_of(kPlateauMetrics, rule.plateau_metric));
   if (o.validation.shards.empty()) {
     throw Error(ErrorKind::kUsage, cat(judge, ": there is no --validation set to judge by"),

@@ -71,7 +71,7 @@ const std::map<std::string, Cli::Settings>& recipes() {
       // 800 800 --lr 0.0001 --warmup-epochs 1 --warmup-factor 0.001 --trainable-backbone-layers 3
       // --target-map 0.34: retinanet_resnext50_32x4d_fpn of torchvision's parts, Adam, a constant
       // rate. The norm and the layers that learn follow from --init.
-      {"mlperf",
+      {kMlperfRecipe,
        {{"backbone", "resnext50_32x4d"},
         {"head-norm", "none"},
         {"p6", "p5"},
@@ -192,7 +192,7 @@ const std::map<std::string, Cli::Settings>& detector_sizes() {
 RecipeFacts facts_of_recipe(const std::string& name) {
   if (name == "torchvision-v1") return {.backbone = "imagenet-v1"};
   if (name == "torchvision-v2") return {.backbone = "imagenet-v2"};
-  if (name == "mlperf") return {.reference_images_per_step = 32, .warmup_epochs = 1};
+  if (name == kMlperfRecipe) return {.reference_images_per_step = 32, .warmup_epochs = 1};
   if (name == "atss" || name == "gfl") return {.epochs = 12, .backbone = "imagenet-v1"};
   if (name == "imagenet-resnet50") {
     return {.task = Task::kClassification, .reference_images_per_step = 256, .epochs = 90};

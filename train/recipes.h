@@ -35,6 +35,7 @@ inline constexpr const char* kAutoRecipe = "auto";
 inline constexpr const char* kNoRecipe = "none";  // everything is as the options' defaults have it
 inline constexpr const char* kSmallRecipe = "small";
 inline constexpr const char* kFinetuneRecipe = "finetune";
+inline constexpr const char* kMlperfRecipe = "mlperf";
 
 // What a recipe says beyond its options. "none" has torchvision's.
 struct RecipeFacts {

@@ -147,6 +147,11 @@ RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunS
     if (!note.empty()) result.notes.push_back(note);
     result.settings.emplace_back("recipe", recipe);
   }
+  if (recipe == kMlperfRecipe && options.model.init.empty() && !start.before) {
+    result.notes.push_back(
+        "recipe mlperf from scratch: the benchmark begins with a ResNeXt-50 of ImageNet; --init "
+        "takes what retina-convert --import makes of torchvision's");
+  }
   const RecipeFacts facts = facts_of_recipe(recipe);
   if (facts.fits_data) {
     result.settings.insert(result.settings.end(),
@@ -181,7 +186,7 @@ std::string warning_of_course(const TrainOptions& options, std::int64_t steps_pe
   if (warmup < total) return "";
   return cat("the run ends in its warm-up (", counted(total, "step"), ", warm-up of ", warmup,
              "): the learning rate never reaches ", rate_text(options.effective_lr()),
-             "; give --warmup-steps auto, or more --epochs");
+             "; give fewer --warmup-steps, or more --epochs");
 }
 
 std::string change_of_course(const ScheduleOptions& before, const ScheduleOptions& now,

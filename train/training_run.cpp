@@ -159,7 +159,6 @@ void TrainingRun::begin_mlperf_log() {
                                              static_cast<double>(state.steps_per_epoch()),
           .opt_learning_rate_warmup_factor = schedule.warmup_factor},
       /*continues=*/state.step() > 0);
-  mlperf_log_->begin_run();
   if (!state.at_end()) mlperf_log_->begin_epoch(state.epoch_of(state.step() + 1));
 }
 
@@ -392,7 +391,7 @@ void TrainingRun::end(bool stopped) {
   saving.finish();
   monitor.finish_progress();
   monitor.write_report();
-  if (mlperf_log_) mlperf_log_->end_run(reached_goal_);
+  if (mlperf_log_ && !stopped) mlperf_log_->end_run(reached_goal_);
   if (!stopped) return;
   log_warning("stopped by signal ", stop_signal(), " after step ", state.step(),
               job.dir ? " with a checkpoint; run the same command again to continue" : "");

@@ -164,6 +164,11 @@ Categories classifier_categories(const ImportOptions& options, std::int64_t row_
 
 void check_finite(const NamedTensors& state, const std::string& subject) {
   for (const auto& [name, tensor] : state) {
+    if (name.ends_with("running_var") && tensor.lt(0).any().item<bool>()) {
+      throw Error(ErrorKind::kData,
+                  cat(subject, ": tensor ", name, " has values below 0, which no variance has"),
+                  "take an intact file");
+    }
     if (!tensor.is_floating_point()) continue;
     const at::Tensor finite = at::isfinite(tensor.to(at::kFloat));
     if (finite.all().item<bool>()) continue;

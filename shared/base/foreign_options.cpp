@@ -118,7 +118,7 @@ constexpr ForeignOption kTable[] = {
      .convert = "--weights f16"},
     {.names = "int8 quantize quantise", .convert = "--weights int8"},
     // Images.
-    {.names = "imgsz img-size img image-size imgsize input-size size img-scale resolution "
+    {.names = "imgsz img-size img image-size imgsize input-size img-scale resolution "
               "image-min-side "
               "input-shape imgs shape min-size max-size image-max-side resize width height",
      .pack = "--max-side; retina-train resizes by --min-side and --max-side",

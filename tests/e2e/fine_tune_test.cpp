@@ -155,8 +155,8 @@ TEST_F(FineTune, AnOptionThatContradictsTheWeightsIsRefusedWithWhatFits) {
   const ProcessResult refused = run_process(
       job.train_command(folder_ / "taken", 1, {"--init", source, "--head-norm", "group"}));
   EXPECT_EQ(refused.exit_code, 78);
-  EXPECT_THAT(refused.err, HasSubstr("(got --head-norm group, want --head-norm none); hint: give "
-                                     "--head-norm none; "));
+  EXPECT_THAT(refused.err, HasSubstr("(it is --head-norm none, the options say --head-norm group); "
+                                     "hint: give --head-norm none; "));
   // The refusal left no run: the same folder takes the corrected command.
   const ProcessResult taken =
       run_process(job.train_command(folder_ / "taken", 1, {"--init", source}));

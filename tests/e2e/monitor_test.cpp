@@ -435,12 +435,35 @@ TEST(MlperfLog, HasTheKeysOfARunInTheOrderThatMlperfWants) {
 
 TEST(MlperfLog, StaysWhatSomebodyElseWrote) {
   const Job job;
+  const auto refusal = [&](const std::string& path) {
+    const ProcessResult refused = run_process(job.train_command(
+        job / "run", 1,
+        {"--validation", job.val_shards(), "--mllog", path, "--timeline", job / "t"}));
+    EXPECT_EQ(refused.exit_code, 73) << path << ": " << refused.err;
+    EXPECT_FALSE(path_exists(job / "run")) << path;
+    return refused.err;
+  };
   write_file_atomically(job / "log", "a diary");
-  const ProcessResult refused =
-      run_process(job.train_command(job / "run", 1, {"--mllog", job / "log"}));
-  EXPECT_EQ(refused.exit_code, 73) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("is not ours to replace"));
+  EXPECT_THAT(refusal(job / "log"), HasSubstr("is not ours to replace"));
   EXPECT_EQ(read_file(job / "log"), "a diary");
+  EXPECT_THAT(refusal(job / "nowhere/log"), HasSubstr("its folder does not exist"));
+  EXPECT_THAT(refusal(job / "run/config.json"), HasSubstr("is a name of the run's own files"));
+  EXPECT_THAT(refusal(job / "run/checkpoint-01.pt"), HasSubstr("is a name of the run's own files"));
+  EXPECT_THAT(refusal(job / "t"), HasSubstr("--timeline has the same file"));
+}
+
+TEST(MlperfLog, OfARunThatContinuesIsOneLog) {
+  const Job job;
+  const std::vector<std::string> more = {"--validation", job.val_shards(), "--mllog", job / "log"};
+  ASSERT_EQ(run_process(job.train_command(job / "run", 2, more)).exit_code, 0);
+  // As a kill within a write leaves it.
+  const std::string whole = read_file(job / "log");
+  write_file_atomically(job / "log", whole.substr(0, whole.size() - 20));
+  ASSERT_EQ(run_process(job.train_command(job / "run", 4, more)).exit_code, 0);
+  const std::string log = read_file(job / "log");
+  EXPECT_EQ(log.substr(0, whole.size() - 20), whole.substr(0, whole.size() - 20));
+  EXPECT_EQ(log.substr(whole.size() - 20, 10), "\n:::MLLOG ");
+  EXPECT_EQ(log.find("run_start", whole.size()), std::string::npos);
 }
 
 }  // namespace

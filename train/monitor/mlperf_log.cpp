@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/log.h"
 
 namespace retina {
 namespace {
@@ -21,7 +23,8 @@ std::string from_environment(const char* name, const char* otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : value;
 }
 
-std::string new_file(const std::string& path, bool continues) {
+// Without what is there, unless a run continues.
+std::string emptied(const std::string& path, bool continues) {
   if (!continues && path_exists(path)) remove_file(path);
   return path;
 }
@@ -29,7 +32,11 @@ std::string new_file(const std::string& path, bool continues) {
 }  // namespace
 
 MlperfLog::MlperfLog(const std::string& path, const MlperfSettings& settings, bool continues)
-    : file_(new_file(path, continues), "--mllog") {
+    : file_(emptied(path, continues), "--mllog") {
+  if (continues && file_size_bytes(path) > 0) {
+    if (!read_file(path).ends_with('\n')) write("\n");  // a kill within a line
+    return;
+  }
   line({.key = "init_start", .type = kBegin, .time_ms = kLoadedMs});
   setting("cache_clear", true);
   const char* const reference = "reference_implementation";
@@ -49,6 +56,7 @@ MlperfLog::MlperfLog(const std::string& path, const MlperfSettings& settings, bo
   setting("opt_learning_rate_warmup_epochs", settings.opt_learning_rate_warmup_epochs);
   setting("opt_learning_rate_warmup_factor", settings.opt_learning_rate_warmup_factor);
   line({.key = "init_stop", .type = kEnd});
+  line({.key = "run_start", .type = kBegin});
 }
 
 void MlperfLog::end_validation(std::int64_t epoch, double ap) {
@@ -75,7 +83,17 @@ void MlperfLog::line(const Event& event) {
   if (event.epoch > 0) json.field("epoch_num", event.epoch);
   if (event.status != nullptr) json.field("status", event.status);
   json.end_object().end_object();
-  file_.append(kMlperfMark + json.text() + "\n");
+  write(kMlperfMark + json.text() + "\n");
+}
+
+void MlperfLog::write(const std::string& text) {
+  if (is_lost_) return;
+  try {
+    file_.append(text);
+  } catch (const Error& error) {
+    is_lost_ = true;
+    log_warning(error.what(), ": --mllog ends here, training goes on");
+  }
 }
 
 }  // namespace retina

@@ -22,17 +22,17 @@ struct MlperfSettings {
   double opt_learning_rate_warmup_epochs = 0, opt_learning_rate_warmup_factor = 0;
 };
 
-// Epochs are counted from 1. Every function throws Error{kIo} when the file cannot be written.
+// Epochs are counted from 1. Where the file cannot be written, a warning says so once and the log
+// ends there: the run does not.
 class MlperfLog {
  public:
   // Writes the settings between "init_start", the time when this program was loaded, and
-  // "init_stop", now. `continues`: behind what the file has, which is removed otherwise. The
-  // submission's organisation, platform and division are those of the environment
-  // (MLPERF_SUBMISSION_ORG, _PLATFORM, _DIVISION), else "reference_implementation" and "open".
-  // Throws kCannotCreate.
+  // "init_stop", now, and "run_start". `continues`: goes on behind what the file has, which is
+  // removed otherwise. The submission's organisation, platform and division are those of the
+  // environment (MLPERF_SUBMISSION_ORG, _PLATFORM, _DIVISION), else "reference_implementation" and
+  // "open". Throws kCannotCreate.
   MlperfLog(const std::string& path, const MlperfSettings& settings, bool continues);
 
-  void begin_run() { line({.key = "run_start", .type = kBegin}); }
   void begin_epoch(std::int64_t epoch) {
     line({.key = "epoch_start", .type = kBegin, .epoch = epoch});
   }
@@ -59,10 +59,12 @@ class MlperfLog {
     std::int64_t time_ms = 0;  // 0: now
   };
   void line(const Event& event);
+  void write(const std::string& text);
   template <class Value>
   void setting(const char* key, const Value& value);
 
   AppendFile file_;
+  bool is_lost_ = false;
 };
 
 }  // namespace retina

@@ -58,8 +58,8 @@ void check_architecture(const ModelConfig& mine, const InitialModel& initial,
   }
   if (want.empty()) return;
   throw Error(ErrorKind::kConfig,
-              cat(source, ": its architecture differs from the model being trained (got ", got,
-                  ", want ", want, ")"),
+              cat(source, ": its architecture differs from the model being trained (it is ", want,
+                  ", the options say ", got, ")"),
               cat("give ", want, "; what no option, recipe or size says follows --init"));
 }
 

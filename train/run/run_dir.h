@@ -43,6 +43,8 @@ class RunDir {
   void clear();
   // True for a checkpoint of this folder, which `clear` would remove; links are followed.
   bool has_checkpoint(const std::string& file) const;
+  // Whether a run in `folder` writes a file of this path.
+  static bool names_own_file(const std::string& folder, const std::string& path);
   // All options of the run in `folder`, as its command had them or the data decided; nothing
   // without a run.
   static std::optional<OptionTexts> options_of(const std::string& folder);

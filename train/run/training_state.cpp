@@ -34,7 +34,7 @@ void TrainingState::restore(const RunState& state) {
   step_ = state.step;
   samples_seen_ = state.samples_seen;
   settled_step_ = state.epoch_closed ? step_ : -1;
-  schedule.restore(state.adaptive_schedule);
+  schedule.restore(state.adaptive_schedule, state.ap);
   rollback.merge(state.skipped_steps);
 }
 

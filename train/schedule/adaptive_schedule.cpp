@@ -62,7 +62,7 @@ bool AdaptiveSchedule::close_epoch() {
 
 bool AdaptiveSchedule::add_validation(double metric) {
   if (options_.early_stop_patience > 0 && early_stop_.observe(metric)) state_.ended_early = true;
-  if (reaches(metric)) state_.ended_early = true;
+  has_reached_ = reaches(metric);
   return options_.plateau_metric != PlateauMetric::kLoss && drop(plateau_.observe(metric));
 }
 
@@ -73,8 +73,10 @@ AdaptiveScheduleState AdaptiveSchedule::state() const {
   return state;
 }
 
-void AdaptiveSchedule::restore(const AdaptiveScheduleState& state) {
+void AdaptiveSchedule::restore(const AdaptiveScheduleState& state,
+                               std::optional<double> validated) {
   state_ = state;
+  has_reached_ = validated && reaches(*validated);
   plateau_.restore(state.plateau);
   early_stop_.restore(state.early_stop);
 }

@@ -84,16 +84,19 @@ class AdaptiveSchedule {
   // Whether this metric is the one that is aimed at.
   bool reaches(double metric) const { return options_.stop_at > 0 && metric >= options_.stop_at; }
 
-  bool ended_early() const { return state_.ended_early; }
+  // By early stop, or by the goal, which another start may have set higher.
+  bool ended_early() const { return state_.ended_early || has_reached_; }
 
   AdaptiveScheduleState state() const;
-  void restore(const AdaptiveScheduleState& state);
+  // `validated`: the metric of the validation at the place where the run continues.
+  void restore(const AdaptiveScheduleState& state, std::optional<double> validated = {});
 
  private:
   bool drop(bool on_plateau);
   AdaptiveScheduleOptions options_;
   Plateau plateau_, early_stop_;
   AdaptiveScheduleState state_;  // except for the plateaus
+  bool has_reached_ = false;     // the goal
 };
 
 }  // namespace retina

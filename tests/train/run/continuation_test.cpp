@@ -128,7 +128,7 @@ TEST(Continuation, TheSizeIsThatOfTheModel) {
     return option.name == "size" || option.name == "fpn-channels" || option.name == "head-convs";
   });
   EXPECT_EQ(refusal(checkpoint_of(before), medium), "");
-  EXPECT_THAT(refusal(checkpoint_of(before), narrow), HasSubstr("the model (was {"));
+  EXPECT_THAT(refusal(checkpoint_of(before), narrow), HasSubstr("fpn-channels (was 256, now 64)"));
   EXPECT_THAT(refusal(checkpoint_of(medium), narrow), HasSubstr("fpn-channels (was 256, now 64)"));
 }
 

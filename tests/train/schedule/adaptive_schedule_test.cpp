@@ -100,6 +100,14 @@ TEST(AdaptiveSchedule, EndsWithTheMetricThatIsAimedAt) {
   }
   adaptive_schedule.add_validation(0.34);
   EXPECT_TRUE(adaptive_schedule.ended_early());
+  // Another start: the goal is its own.
+  AdaptiveSchedule same(options);
+  same.restore(adaptive_schedule.state(), 0.34);
+  EXPECT_TRUE(same.ended_early());
+  options.stop_at = 0.35;
+  AdaptiveSchedule higher(options);
+  higher.restore(adaptive_schedule.state(), 0.34);
+  EXPECT_FALSE(higher.ended_early());
 }
 
 TEST(AdaptiveSchedule, GoesOnFromItsStateAsIfNeverStopped) {
