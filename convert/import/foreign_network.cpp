@@ -169,7 +169,12 @@ void check_finite(const NamedTensors& state, const std::string& subject) {
                   cat(subject, ": tensor ", name, " has values below 0, which no variance has"),
                   "take an intact file");
     }
-    if (!tensor.is_floating_point()) continue;
+    if (!tensor.is_floating_point()) {
+      if (name.ends_with("num_batches_tracked")) continue;
+      throw Error(ErrorKind::kData,
+                  cat(subject, ": tensor ", name, " has integers (want floating-point numbers)"),
+                  "of a quantized model, take the one that it was made from");
+    }
     const at::Tensor finite = at::isfinite(tensor.to(at::kFloat));
     if (finite.all().item<bool>()) continue;
     throw Error(ErrorKind::kData,

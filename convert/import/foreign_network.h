@@ -27,7 +27,7 @@ ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptio
 ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOptions& options);
 
 // Throws Error{kData} naming the first tensor with a value that is NaN or infinite, or not within
-// f32's range.
+// f32's range, the first variance below 0, or the first weights that are integers.
 void check_finite(const NamedTensors& state, const std::string& subject);
 
 }  // namespace retina

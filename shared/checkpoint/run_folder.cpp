@@ -137,7 +137,10 @@ void write_index(const std::string& folder, const std::vector<CheckpointEntry>& 
 const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries) {
   const CheckpointEntry* best = nullptr;
   for (const auto& entry : entries) {
-    if (entry.ap && (best == nullptr || *entry.ap > *best->ap)) best = &entry;
+    if (!entry.ap) continue;
+    // Models that find nothing yet: the one that has learned longest.
+    const bool is_none = best == nullptr || (*best->ap <= 0 && *entry.ap >= *best->ap);
+    if (is_none || *entry.ap > *best->ap) best = &entry;
   }
   return best;
 }

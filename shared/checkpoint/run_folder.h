@@ -46,7 +46,8 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder);
 // `entries` ascending, at least one. Throws kCannotCreate, kIo.
 void write_index(const std::string& folder, const std::vector<CheckpointEntry>& entries);
 
-// The one with the highest AP, on ties the first; null when none was validated.
+// The one with the highest AP, on ties the first, of APs of 0 the last; null when none was
+// validated.
 const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries);
 
 // Called in a handler. What cannot be read now may be whole: only a damaged checkpoint is skipped,

@@ -259,13 +259,14 @@ TEST_F(NamedWeights, AnOptionOrRecipeOfAnotherArchitectureIsOneLine) {
   import_as(v1_source_, v1_);
   expect_refusal(
       train("run", 1, {"--init", "coco-v1", "--norm-eps", "1e-5", "--log-level", "error"}), 78,
-      "(got --norm-eps 1e-05, want --norm-eps 0)");
-  expect_refusal(train("run", 1,
-                       {"--init", "coco-v1", "--recipe", "torchvision-v2", "--min-sides", "64",
-                        "--log-level", "error"}),
-                 78,
-                 "(got --backbone resnet50 --head-norm group --p6 c5, want --backbone resnet18 "
-                 "--head-norm none --p6 p5)");
+      "(it is --norm-eps 0, the options say --norm-eps 1e-05)");
+  expect_refusal(
+      train("run", 1,
+            {"--init", "coco-v1", "--recipe", "torchvision-v2", "--min-sides", "64", "--log-level",
+             "error"}),
+      78,
+      "(it is --backbone resnet18 --head-norm none --p6 p5, the options say --backbone resnet50 "
+      "--head-norm group --p6 c5)");
 }
 
 TEST_F(NamedWeights, MissingOnesAreFetchedByTheCommandOfTheHint) {

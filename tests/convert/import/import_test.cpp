@@ -189,6 +189,24 @@ TEST_F(Import, AValueThatIsNotFiniteIsRefusedWithItsTensor) {
   }
 }
 
+TEST_F(Import, IntegersInPlaceOfWeightsAreRefused) {
+  Checkpoint source = random_checkpoint(v1_config(91), 6);
+  for (auto& [name, tensor] : source.model) {
+    if (name == "backbone.body.conv1.weight") tensor = tensor.detach().to(at::kLong);
+  }
+  EXPECT_THAT(refusal(write(source.model), ErrorKind::kData),
+              HasSubstr("tensor backbone.body.conv1.weight has integers"));
+}
+
+TEST_F(Import, AVarianceBelowZeroIsRefusedWithItsTensor) {
+  const Checkpoint source = random_checkpoint(v1_config(91), 6);
+  for (const auto& [name, tensor] : source.model) {
+    if (name == "backbone.body.bn1.running_var") tensor.detach()[3] = -0.5;
+  }
+  EXPECT_THAT(refusal(write(source.model), ErrorKind::kData),
+              HasSubstr("tensor backbone.body.bn1.running_var has values below 0"));
+}
+
 // Names before torchvision 0.13, as its published v1 file still has them.
 std::string older_name(const std::string& name) {
   std::string older = name;

@@ -47,6 +47,16 @@ TEST(RunDir, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(index.root().at("best").as_string(), "checkpoint-02.pt");
 }
 
+// A model that finds nothing yet has learned most at its last validation.
+TEST(RunDir, TakesTheLastOfModelsThatFindNothing) {
+  const TestFolder folder;
+  RunDir dir(folder / "run");
+  dir.write_config({});
+  for (std::int64_t step = 1; step <= 3; ++step) dir.record(entry(dir, step, 0), 3);
+  const JsonFile index = JsonFile::read(dir.path("checkpoints.json"));
+  EXPECT_EQ(index.root().at("best").as_string(), "checkpoint-03.pt");
+}
+
 TEST(RunDir, KeepsOnlyTheNewestWithoutValidation) {
   const TestFolder folder;
   RunDir dir(folder / "run");
