@@ -196,7 +196,9 @@ TEST_F(EmulatedBatchNorm, NeitherReadsNorWritesWhereNothingIs) {
   const Case<float> c({0, 64});
   c.run_forward();
   c.run_backward();
+#ifdef RETINA_WITH_ACCESS_CHECKS  // which know what was written
   EXPECT_EQ(c.means.unwritten_count(), c.means.size());
+#endif
 }
 
 TEST_F(EmulatedBatchNorm, LeavesAnInputsGradientThatNobodyWants) {
@@ -206,7 +208,9 @@ TEST_F(EmulatedBatchNorm, LeavesAnInputsGradientThatNobodyWants) {
   b.gradient = nullptr;
   EXPECT_STREQ(kernels::batch_norm_backward_cuda(b, nullptr), nullptr);
   EXPECT_EQ(c.weight_gradient.unwritten_count(), 0U);
+#ifdef RETINA_WITH_ACCESS_CHECKS
   EXPECT_EQ(c.gradient.unwritten_count(), c.gradient.size());
+#endif
 }
 
 TEST_F(EmulatedBatchNorm, HidesNoNan) {
