@@ -176,11 +176,12 @@ std::string finished(const Job& job) {
   if (state.adaptive_schedule.ended_early) {
     return "--early-stop has ended it, and --init with another --output goes on from its weights";
   }
+  if (state.step >= job.options.total_steps(steps_per_epoch)) {
+    return "more --epochs or --steps continue it";
+  }
   AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
   schedule.restore(state.adaptive_schedule, state.ap);
-  if (schedule.ended_early()) return "a higher --stop-at-ap continues it";
-  const bool is_at_end = state.step >= job.options.total_steps(steps_per_epoch);
-  return is_at_end ? "more --epochs or --steps continue it" : "";
+  return schedule.ended_early() ? "a higher --stop-at-ap continues it" : "";
 }
 
 // Whether the job may start in `dir`, and from what. Changes no file.

@@ -30,7 +30,7 @@ class MlperfLog {
   // "init_stop", now, and "run_start". `continues`: goes on behind what the file has, which is
   // removed otherwise. The submission's organisation, platform and division are those of the
   // environment (MLPERF_SUBMISSION_ORG, _PLATFORM, _DIVISION), else "reference_implementation" and
-  // "open". Throws kCannotCreate.
+  // "open". Throws kCannotCreate, kIo.
   MlperfLog(const std::string& path, const MlperfSettings& settings, bool continues);
 
   void begin_epoch(std::int64_t epoch) {
