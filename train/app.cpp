@@ -286,6 +286,8 @@ int preview(Command& command, Communicator& communicator) {
     if (!communicator.is_root()) return;
     const std::string path = cat(options.output, "/", kPreviewFile);
     const TrainingData& data = *job.data;
+    const ModelConfig model = options.model_config(data.train->class_count());
+    const bool by_iou = options.loss.assigner == Assigner::kIou;
     const std::string page = render_preview(
         {.train = *data.train,
          .folders = options.data.train,
@@ -293,9 +295,9 @@ int preview(Command& command, Communicator& communicator) {
          .total_steps = options.total_steps(data.plan->steps_per_epoch()),
          .plan = *data.plan,
          .augment = word_of(kAugments, options.augment_set()),
-         .normalisation = options.model_config(data.train->class_count()).normalisation(),
-         .anchor_sizes = options.anchor_sizes(),
-         .foreground_iou = options.loss.match.foreground_iou,
+         .normalisation = model.normalisation(),
+         .anchors = model.anchors(),
+         .foreground_iou = by_iou ? std::optional(options.loss.match.foreground_iou) : std::nullopt,
          .threads = options.data.decode_threads,
          .all_options = job.effective_options});
     make_folder(options.output);

@@ -68,6 +68,15 @@ void declare_model(Cli& cli, TrainOptions& o) {
                      "--min-side and --max-side");
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
+  cli.choice("anchors-per-location", o.model.anchors_per_location,
+             {{"9", kAnchorsPerCell}, {"1", 1}},
+             "9: three shapes in three sizes of each base anchor; 1: the base anchor alone, "
+             "of 64,128,256,512,1024 px where --anchor-sizes is not given");
+  cli.imply([&o]() -> const Cli::Settings* {
+    // Eight strides, as in Zhang et al. 2020, section 4.1.
+    static const Cli::Settings kOfOne = {{"anchor-sizes", "64,128,256,512,1024"}};
+    return o.model.anchors_per_location == 1 ? &kOfOne : nullptr;
+  });
   cli.on_off(
       "keep-ratio", o.model.keep_ratio,
       "off: whole images are stretched to squares of --min-side, and --max-side is not used");
@@ -95,12 +104,9 @@ void declare_loss(Cli& cli, TrainOptions& o) {
   cli.choice("class-loss", o.loss.class_loss, kClassLosses,
              "classification loss; quality-focal and varifocal teach scores that say how well the "
              "box fits, too");
-  cli.choice("box-loss", o.loss.box.kind,
-             {{"l1", BoxLossKind::kL1},
-              {"smooth-l1", BoxLossKind::kSmoothL1},
-              {"giou", BoxLossKind::kGiou},
-              {"ciou", BoxLossKind::kCiou}},
-             "regression loss (v1: l1, v2: giou)");
+  cli.choice("box-loss", o.loss.box.kind, kBoxLosses, "regression loss (v1: l1, v2: giou)");
+  cli.option("box-loss-weight", o.loss.box_weight, "W",
+             "of the box loss beside the class loss; 2 in the recipes atss and gfl");
   cli.option("smooth-l1-beta", o.loss.box.smooth_l1_beta, "BETA",
              "where smooth-l1 turns from quadratic to l1");
   cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this");

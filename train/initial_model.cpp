@@ -118,6 +118,8 @@ std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& in
          theirs.p6_from_c5 ? "c5" : "p5");
   }
   take("anchor-sizes", mine.anchor_sizes, theirs.anchor_sizes, joined(theirs.anchor_sizes));
+  take("anchors-per-location", mine.anchors_per_location, theirs.anchors_per_location,
+       theirs.anchors_per_location);
   take("fpn-channels", mine.fpn_channels, theirs.fpn_channels, theirs.fpn_channels);
   take("keep-ratio", mine.keep_ratio, theirs.keep_ratio, theirs.keep_ratio ? "on" : "off");
   take("head-convs", mine.head_convs, theirs.head_convs, theirs.head_convs);

@@ -61,6 +61,7 @@ void check_options_of_task(const TrainOptions& o) {
     check("p6", o.model.p6 != plain.model.p6);
     check("anchor-sizes", o.model.anchor_sizes != plain.model.anchor_sizes);
     check("anchor-offset", o.model.anchor_offset != plain.model.anchor_offset);
+    check("anchors-per-location", o.model.anchors_per_location != plain.model.anchors_per_location);
     check("size", o.model.size != plain.model.size);
     check("train-on-crowds", o.data.train_on_crowds);
     check("keep-ratio", !o.model.keep_ratio);
@@ -69,6 +70,7 @@ void check_options_of_task(const TrainOptions& o) {
     check("assigner", o.loss.assigner != plain.loss.assigner);
     check("class-loss", o.loss.class_loss != plain.loss.class_loss);
     check("box-loss", o.loss.box.kind != plain.loss.box.kind);
+    check("box-loss-weight", o.loss.box_weight != plain.loss.box_weight);
     check("smooth-l1-beta", o.loss.box.smooth_l1_beta != plain.loss.box.smooth_l1_beta);
     check("box-target-std", o.loss.box.target_std != plain.loss.box.target_std);
     check("focal-alpha", o.loss.focal_alpha != plain.loss.focal_alpha);
@@ -102,7 +104,7 @@ void check_options_of_task(const TrainOptions& o) {
           "0 to below 1");
 }
 
-// So are those of another assigner or class loss.
+// So are those of another assigner, box loss or class loss.
 void check_loss(const LossOptions& loss) {
   const LossOptions plain;
   const auto check = [](const char* option, bool is_set, const std::string& chosen) {
@@ -116,6 +118,10 @@ void check_loss(const LossOptions& loss) {
     check("foreground-iou", match.foreground_iou != usual.foreground_iou, chosen);
     check("background-iou", match.background_iou != usual.background_iou, chosen);
     check("low-quality-matches", match.low_quality_matches != usual.low_quality_matches, chosen);
+  }
+  if (loss.box.kind != BoxLossKind::kSmoothL1) {
+    check("smooth-l1-beta", loss.box.smooth_l1_beta != plain.box.smooth_l1_beta,
+          cat("--box-loss ", word_of(kBoxLosses, loss.box.kind)));
   }
   if (loss.class_loss != ClassLossKind::kFocal) {
     const std::string chosen = cat("--class-loss ", word_of(kClassLosses, loss.class_loss));
@@ -201,6 +207,11 @@ void check_model(const TrainOptions& o) {
   if (!is_pyramid_width(model.fpn_channels)) {
     refuse("fpn-channels", cat(model.fpn_channels),
            cat(kLeastPyramidChannels, " to ", kMostPyramidChannels, " in steps of ", kHeadGroups));
+  }
+  if (model.anchors_per_location == 1 && !model.anchor_sizes) {
+    throw Error(ErrorKind::kUsage,
+                "--anchor-sizes auto: fits 9 anchors a location (got --anchors-per-location 1)",
+                "leave --anchor-sizes out: 64,128,256,512,1024");
   }
   check_range("head-convs", model.head_convs, 1, kMostHeadConvs);
   if (model.trainable_layers && (*model.trainable_layers < 0 || *model.trainable_layers > 5)) {
@@ -355,6 +366,7 @@ ModelConfig TrainOptions::model_config(int class_count) const {
       model.p6 == P6Source::kAuto ? model.head_norm == HeadNorm::kGroup : model.p6 == P6Source::kC5;
   config.anchor_sizes = anchor_sizes();
   config.anchor_offset = model.anchor_offset;
+  config.anchors_per_location = model.anchors_per_location;
   config.fpn_channels = model.fpn_channels;
   config.head_convs = model.head_convs;
   config.keep_ratio = model.keep_ratio;

@@ -32,6 +32,10 @@ enum class LrScaling { kNone, kLinear };  // kLinear: times images_per_step / th
 enum class OnNan { kStop, kRollback };
 
 // Their words on the command line.
+inline const Choices<BoxLossKind> kBoxLosses = {{"l1", BoxLossKind::kL1},
+                                                {"smooth-l1", BoxLossKind::kSmoothL1},
+                                                {"giou", BoxLossKind::kGiou},
+                                                {"ciou", BoxLossKind::kCiou}};
 inline const Choices<ClassLossKind> kClassLosses = {{"focal", ClassLossKind::kFocal},
                                                     {"quality-focal", ClassLossKind::kQualityFocal},
                                                     {"varifocal", ClassLossKind::kVarifocal}};
@@ -75,8 +79,9 @@ struct TrainOptions {
     HeadNorm head_norm = HeadNorm::kGroup;
     P6Source p6 = P6Source::kAuto;
     std::optional<std::vector<double>> anchor_sizes =
-        default_anchor_sizes();           // unset: by the boxes
-    double anchor_offset = 0;             // centre in its cell, in strides
+        default_anchor_sizes();  // unset: by the boxes
+    double anchor_offset = 0;    // centre in its cell, in strides
+    int anchors_per_location = kAnchorsPerCell;
     bool keep_ratio = true;               // off: images are stretched to squares of min_side_px
     int fpn_channels = 256;               // of P3..P7 and of the heads
     int head_convs = 4;                   // 3x3 convolutions of a head before its output

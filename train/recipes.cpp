@@ -10,6 +10,7 @@ Cli::Settings atss_settings(const char* class_loss) {
           {"assigner", "atss"},
           {"class-loss", class_loss},
           {"box-loss", "giou"},
+          {"box-loss-weight", "2"},
           {"optimizer", "sgd"},
           {"lr", "0.01"},
           {"momentum", "0.9"},
@@ -113,8 +114,7 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"images-per-step", "1"},
         {"steps-per-epoch", "10000"}}},
       // Zhang et al. 2020, sections 4.1 and 4.3, with RetinaNet's 9 anchors a cell, without the
-      // branch for centreness and with the box loss weighed 1, not 2. The authors'
-      // atss_R_50_FPN_1x.yaml: 90,000 steps, drops at 60,000
+      // branch for centreness. The authors' atss_R_50_FPN_1x.yaml: 90,000 steps, drops at 60,000
       // and 80,000, which are epochs 8 and 11 of 12, GroupNorm heads; warm-up as in MMDetection's
       // atss_r50_fpn_1x_coco.py.
       {"atss", atss_settings("focal")},

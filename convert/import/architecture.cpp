@@ -227,15 +227,23 @@ void keep_backbone(std::vector<ForeignTensor>& tensors, const BodyPlace& place) 
   for (ForeignTensor& tensor : tensors) tensor.name = kBodyPrefix + tensor.name;
 }
 
-std::int64_t class_rows(const ForeignTensor& layer, const std::string& subject) {
-  if (layer.shape.size() != 4 || layer.shape[0] == 0 || layer.shape[0] % kAnchorsPerCell != 0) {
-    throw Error(
-        ErrorKind::kData,
-        cat(subject, ": tensor ", kClassWeight, " has ", layer.shape.empty() ? 0 : layer.shape[0],
-            " rows (want ", kAnchorsPerCell, " for each class: 3 sizes and 3 shapes of anchors)"),
-        kHint);
+// The box head has four rows for each anchor of a location: 1, or what torchvision's RetinaNets
+// have.
+int anchors_per_location(const ForeignTensor* box_layer) {
+  return box_layer != nullptr && box_layer->shape.size() == 4 && box_layer->shape[0] == 4
+             ? 1
+             : kAnchorsPerCell;
+}
+
+std::int64_t class_rows(const ForeignTensor& layer, int per_location, const std::string& subject) {
+  if (layer.shape.size() != 4 || layer.shape[0] == 0 || layer.shape[0] % per_location != 0) {
+    throw Error(ErrorKind::kData,
+                cat(subject, ": tensor ", kClassWeight, " has ",
+                    layer.shape.empty() ? 0 : layer.shape[0], " rows (want ", kAnchorsPerCell,
+                    " for each class: 3 sizes and 3 shapes of anchors, or 1 with a single anchor)"),
+                kHint);
   }
-  return layer.shape[0] / kAnchorsPerCell;
+  return layer.shape[0] / per_location;
 }
 
 // torch.optim.swa_utils.AveragedModel counts its updates beside the weights.
@@ -295,7 +303,9 @@ Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& s
     result.backbone_only = true;
     keep_backbone(tensors, place);
   } else {
-    result.class_rows = class_rows(*class_layer, subject);
+    result.anchors_per_location =
+        anchors_per_location(find(tensors, cat(kBoxHeadPrefix, kBoxLayer, ".weight")));
+    result.class_rows = class_rows(*class_layer, result.anchors_per_location, subject);
     result.group_norm = find(tensors, kClassHeadPrefix + "conv.0.1.weight") != nullptr;
     const auto has_conv = [&](int number) {
       return find(tensors, cat(kClassHeadPrefix, "conv.", number, ".0.weight")) != nullptr;

@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "convert/import/pth_file.h"
+#include "shared/anchor/anchor.h"
 
 namespace retina {
 
 struct Architecture {
   // True: an image classifier or a bare backbone; pyramid and heads are missing.
   bool backbone_only = false;
-  std::string backbone{};       // one of backbone_names (network_shape.h)
-  bool group_norm = false;      // heads of torchvision's v2
-  bool p6_from_c5 = false;      // v2 as well
+  std::string backbone{};   // one of backbone_names (network_shape.h)
+  bool group_norm = false;  // heads of torchvision's v2
+  bool p6_from_c5 = false;  // v2 as well
+  int anchors_per_location = kAnchorsPerCell;
   int fpn_channels = 256;       // of the pyramid and the heads
   int head_convs = 4;           // of a head before its output
   bool batch_norm = false;      // trained with batch norm: its counters are there

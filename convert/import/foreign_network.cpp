@@ -62,8 +62,8 @@ void check_numbers(const NamedTensors& state, const ModelConfig& config,
 constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone does not have; --init draws it again
 constexpr std::int64_t kCocoRows = 91;   // torchvision's published detectors: COCO's ids 0 to 90
 
-at::Tensor select_rows(const at::Tensor& layer, const ClassRows& classes) {
-  return rows_by_class(layer).index_select(1, at::tensor(classes.rows)).flatten(0, 1);
+at::Tensor select_rows(const at::Tensor& layer, int per_location, const ClassRows& classes) {
+  return rows_by_class(layer, per_location).index_select(1, at::tensor(classes.rows)).flatten(0, 1);
 }
 
 double classifier_norm_eps(const std::string& backbone) {
@@ -98,27 +98,31 @@ ModelConfig model_config(const ImportOptions& options, const Architecture& archi
   if (!architecture.backbone_only) {
     config.head_norm = architecture.group_norm ? HeadNorm::kGroup : HeadNorm::kNone;
     config.p6_from_c5 = architecture.p6_from_c5;
+    config.anchors_per_location = architecture.anchors_per_location;
     config.fpn_channels = architecture.fpn_channels;
     config.head_convs = architecture.head_convs;
   }
   return config;
 }
 
-// `class_rows` is how many the file's class layer has for each anchor, `classes` which to take.
-NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors, std::int64_t class_rows,
-                           const ClassRows& classes, const std::string& subject) {
+// `classes`: which of its class layer's rows to take.
+NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors,
+                           const Architecture& architecture, const ClassRows& classes,
+                           const std::string& subject) {
+  const int per_location = architecture.anchors_per_location;
+  const std::int64_t all_rows = per_location * architecture.class_rows;
   NamedTensors state;
   for (const ForeignTensor& foreign : tensors) {
     const at::Tensor tensor = to_tensor(foreign);
     const bool scores = foreign.name.starts_with(kClassLayerPrefix);
-    if (scores && (tensor.dim() == 0 || tensor.size(0) != kAnchorsPerCell * class_rows)) {
-      throw Error(ErrorKind::kData,
-                  cat(subject, ": tensor ", foreign.name, " has ",
-                      counted(tensor.dim() == 0 ? 0 : tensor.size(0), "row"), " (want ",
-                      kAnchorsPerCell * class_rows, ")"),
-                  "is it a RetinaNet with 9 anchors per cell?");
+    if (scores && (tensor.dim() == 0 || tensor.size(0) != all_rows)) {
+      throw Error(
+          ErrorKind::kData,
+          cat(subject, ": tensor ", foreign.name, " has ",
+              counted(tensor.dim() == 0 ? 0 : tensor.size(0), "row"), " (want ", all_rows, ")"),
+          "is it a RetinaNet with 9 anchors per cell, or 1?");
     }
-    state.emplace_back(foreign.name, scores ? select_rows(tensor, classes) : tensor);
+    state.emplace_back(foreign.name, scores ? select_rows(tensor, per_location, classes) : tensor);
   }
   return state;
 }
@@ -130,8 +134,9 @@ std::string summary(const Architecture& architecture, const ModelConfig& config)
   return cat(config.backbone, " RetinaNet of torchvision's ",
              config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ",
              counted(config.class_count, "class", "classes"), " (of ",
-             counted(architecture.class_rows, "row"), "), batch norm epsilon ",
-             shortest(config.norm_eps));
+             counted(architecture.class_rows, "row"), ")",
+             config.anchors_per_location == 1 ? ", 1 anchor a location" : "",
+             ", batch norm epsilon ", shortest(config.norm_eps));
 }
 
 // --- Classifiers --------------------------------------------------------------------------------
@@ -198,7 +203,7 @@ ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptio
 
   // The weights; what a bare backbone does not have is drawn.
   RetinaNet model(config);
-  NamedTensors state = foreign_state(tensors, architecture.class_rows, classes, options.weights);
+  NamedTensors state = foreign_state(tensors, architecture, classes, options.weights);
   check_numbers(state, config, options.weights);
   if (architecture.backbone_only) {
     initialise(model, kFreshSeed);

@@ -18,20 +18,25 @@ int half_up(int size) {
 
 }  // namespace
 
-std::array<AnchorBox, kAnchorsPerCell> base_anchors(double size_px) {
+std::vector<AnchorBox> base_anchors(double size_px, int per_cell) {
+  RETINA_CHECK(per_cell == kAnchorsPerCell || per_cell == 1, per_cell, " anchors of a cell");
   // The truncation to whole pixels and the f32 arithmetic are torchvision's; both move anchors.
   const std::array<float, 3> sizes = {
       static_cast<float>(size_px), static_cast<float>(std::trunc(size_px * std::pow(2.0, 1.0 / 3))),
       static_cast<float>(std::trunc(size_px * std::pow(2.0, 2.0 / 3)))};
-  std::array<AnchorBox, kAnchorsPerCell> anchors = {};
-  std::size_t place = 0;
+  if (per_cell == 1) {
+    const float half = std::nearbyint(sizes[0] / 2.0F);
+    return {{-half, -half, half, half}};
+  }
+  std::vector<AnchorBox> anchors;
+  anchors.reserve(kAnchorsPerCell);
   for (const float ratio : kRatios) {
     const float height_ratio = std::sqrt(ratio);
     const float width_ratio = 1.0F / height_ratio;
     for (const float size : sizes) {
       const float x = std::nearbyint(width_ratio * size / 2.0F);
       const float y = std::nearbyint(height_ratio * size / 2.0F);
-      anchors[place++] = {-x, -y, x, y};
+      anchors.push_back({-x, -y, x, y});
     }
   }
   return anchors;
@@ -47,22 +52,21 @@ std::array<PixelSize, kLevelCount> level_grids(PixelSize padded) {
   return grids;
 }
 
-std::array<int, kLevelCount> anchors_per_level(PixelSize padded) {
+std::array<int, kLevelCount> anchors_per_level(PixelSize padded, int per_cell) {
   std::array<int, kLevelCount> counts = {};
   const auto grids = level_grids(padded);
   for (std::size_t level = 0; level < kLevelCount; ++level) {
-    counts[level] = grids[level].height * grids[level].width * kAnchorsPerCell;
+    counts[level] = grids[level].height * grids[level].width * per_cell;
   }
   return counts;
 }
 
-std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded,
-                                    double offset) {
-  RETINA_CHECK(anchor_sizes.size() == kLevelCount, anchor_sizes.size(), " anchor sizes");
+std::vector<AnchorBox> grid_anchors(const AnchorRule& rule, PixelSize padded) {
+  RETINA_CHECK(rule.sizes.size() == kLevelCount, rule.sizes.size(), " anchor sizes");
   RETINA_CHECK(padded.height > 0 && padded.width > 0);
   std::vector<AnchorBox> anchors;
   std::size_t count = 0;
-  for (const int level_count : anchors_per_level(padded)) {
+  for (const int level_count : anchors_per_level(padded, rule.per_cell)) {
     count += static_cast<std::size_t>(level_count);
   }
   anchors.reserve(count);
@@ -71,11 +75,11 @@ std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, Pix
     const PixelSize grid = grids[level];
     const int stride_y = padded.height / grid.height;
     const int stride_x = padded.width / grid.width;
-    const auto base = base_anchors(anchor_sizes[level]);
+    const auto base = base_anchors(rule.sizes[level], rule.per_cell);
     for (int row = 0; row < grid.height; ++row) {
       for (int column = 0; column < grid.width; ++column) {
-        const auto x = static_cast<float>((column + offset) * stride_x);
-        const auto y = static_cast<float>((row + offset) * stride_y);
+        const auto x = static_cast<float>((column + rule.offset) * stride_x);
+        const auto y = static_cast<float>((row + rule.offset) * stride_y);
         for (const AnchorBox& box : base) {
           anchors.push_back({x + box[0], y + box[1], x + box[2], y + box[3]});
         }
@@ -85,9 +89,9 @@ std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, Pix
   return anchors;
 }
 
-AnchorCoverage::AnchorCoverage(const std::vector<double>& anchor_sizes) {
+AnchorCoverage::AnchorCoverage(const std::vector<double>& anchor_sizes, int per_cell) {
   for (const double size : anchor_sizes) {
-    for (const AnchorBox& box : base_anchors(size)) {
+    for (const AnchorBox& box : base_anchors(size, per_cell)) {
       shapes_.push_back({static_cast<double>(box[2]) - static_cast<double>(box[0]),
                          static_cast<double>(box[3]) - static_cast<double>(box[1])});
     }

@@ -1,6 +1,7 @@
 // Anchor boxes of RetinaNet (Lin et al. 2017, "Focal loss for dense object detection", section 4):
-// 3 sizes x 3 aspect ratios at every cell of P3..P7, in torchvision's rounding and order. Plain
-// floats, so that coco-pack can use them without LibTorch.
+// 3 sizes x 3 aspect ratios at every cell of P3..P7, or one square (Zhang et al. 2020, section
+// 4.1), in torchvision's rounding and order. Plain floats, so that coco-pack can use them without
+// LibTorch.
 #pragma once
 
 #include <array>
@@ -9,7 +10,7 @@
 namespace retina {
 
 constexpr int kLevelCount = 5;      // P3, P4, P5, P6, P7
-constexpr int kAnchorsPerCell = 9;  // 3 aspect ratios (outer) x 3 octave sizes (inner)
+constexpr int kAnchorsPerCell = 9;  // 3 aspect ratios (outer) x 3 octave sizes (inner); or 1
 constexpr int kPadMultiplePx = 32;  // images are padded to a multiple of this
 
 // log(1000 / 16): the largest dw or dh of a box relative to its anchor that is believed, so that
@@ -25,27 +26,34 @@ struct PixelSize {
 // x1, y1, x2, y2 in pixels.
 using AnchorBox = std::array<float, 4>;
 
-// The 9 anchors of one level around the origin: sizes x, int(x*2^(1/3)), int(x*2^(2/3)); ratio =
-// height / width in 0.5, 1, 2; f32, corners rounded half to even.
-std::array<AnchorBox, kAnchorsPerCell> base_anchors(double size_px);
+// What a detector's anchors are made of.
+struct AnchorRule {
+  std::vector<double> sizes = {};  // px of the resized image, one for each level
+  int per_cell = kAnchorsPerCell;  // or 1
+  double offset = 0;               // of a cell's centre, in cells; torchvision's is 0
+
+  friend bool operator==(const AnchorRule&, const AnchorRule&) = default;
+};
+
+// The anchors of one level around the origin, f32, corners rounded half to even. Of 9: sizes x,
+// int(x*2^(1/3)), int(x*2^(2/3)); ratio = height / width in 0.5, 1, 2. One is the square of size x.
+std::vector<AnchorBox> base_anchors(double size_px, int per_cell = kAnchorsPerCell);
 
 // Height and width (cells) of P3..P7 for a padded image: each stage halves, rounding up.
 std::array<PixelSize, kLevelCount> level_grids(PixelSize padded);
 
 // How many anchors each level has.
-std::array<int, kLevelCount> anchors_per_level(PixelSize padded);
+std::array<int, kLevelCount> anchors_per_level(PixelSize padded, int per_cell = kAnchorsPerCell);
 
 // All anchors of a padded image, [A, 4] f32 xyxy px of the padded image, levels P3..P7 one after
 // the other; inside a level row by row, cell by cell, then base anchor. A cell's centre is its
-// (index + offset) times stride = padded / grid (integer division, per axis); torchvision's offset
-// is 0. `anchor_sizes` has one size per level. Parity: tests/parity.
-std::vector<AnchorBox> grid_anchors(const std::vector<double>& anchor_sizes, PixelSize padded,
-                                    double offset = 0);
+// (index + offset) times stride = padded / grid (integer division, per axis). Parity: tests/parity.
+std::vector<AnchorBox> grid_anchors(const AnchorRule& rule, PixelSize padded);
 
 // Which box sizes a set of anchors can learn, ignoring position.
 class AnchorCoverage {
  public:
-  explicit AnchorCoverage(const std::vector<double>& anchor_sizes);
+  explicit AnchorCoverage(const std::vector<double>& anchor_sizes, int per_cell = kAnchorsPerCell);
   // The best IoU of any anchor with a concentric box of this size; 0 for a degenerate box.
   double best_iou(double width_px, double height_px) const;
 

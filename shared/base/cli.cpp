@@ -239,6 +239,10 @@ void Cli::preset(const std::string& name, std::string& target,
   });
 }
 
+void Cli::imply(std::function<const Settings*()> settings) {
+  presets_.push_back(std::move(settings));
+}
+
 void Cli::apply_presets() {
   for (const auto& chosen : presets_) {
     const Settings* settings = chosen();

@@ -106,6 +106,9 @@ class Cli {
   void preset(const std::string& name, std::string& target, std::map<std::string, Settings> presets,
               const std::string& help);
 
+  // What else brings settings, as a preset does: asked after parsing; nullptr for none.
+  void imply(std::function<const Settings*()> settings);
+
   // Declares `--name A B`: exactly two values, in a config file an array of two.
   void pair(const std::string& name, std::array<std::string, 2>& target,
             const std::string& value_names, const std::string& help);

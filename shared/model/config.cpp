@@ -76,6 +76,11 @@ void validate_anchors(const ModelConfig& config) {
     refuse("anchor_offset",
            cat("out of range (got ", config.anchor_offset, ", want 0 to below 1)"));
   }
+  const int per_location = config.anchors_per_location;
+  if (per_location != kAnchorsPerCell && per_location != 1) {
+    refuse("anchors_per_location",
+           cat("out of range (got ", per_location, ", want ", kAnchorsPerCell, " or 1)"));
+  }
 }
 
 void validate_size(const ModelConfig& config) {
@@ -93,6 +98,9 @@ void write_detector(JsonWriter& json, const ModelConfig& config) {
   write_numbers(json, "anchor_sizes", config.anchor_sizes);
   json.field("anchor_offset", config.anchor_offset);
   const ModelConfig defaults;
+  if (config.anchors_per_location != defaults.anchors_per_location) {
+    json.field("anchors_per_location", config.anchors_per_location);
+  }
   if (config.keep_ratio != defaults.keep_ratio) json.field("keep_ratio", config.keep_ratio);
   if (config.fpn_channels != defaults.fpn_channels) {
     json.field("fpn_channels", config.fpn_channels);
@@ -109,6 +117,9 @@ void read_detector(const JsonView& json, ModelConfig& config) {
   }
   // Files from before the field have anchors at the cells' corners.
   if (json.has("anchor_offset")) config.anchor_offset = json.at("anchor_offset").as_double();
+  if (json.has("anchors_per_location")) {
+    config.anchors_per_location = read_int(json.at("anchors_per_location"));
+  }
   if (json.has("keep_ratio")) config.keep_ratio = json.at("keep_ratio").as_bool();
   if (json.has("fpn_channels")) config.fpn_channels = read_int(json.at("fpn_channels"));
   if (json.has("head_convs")) config.head_convs = read_int(json.at("head_convs"));

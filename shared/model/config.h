@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/anchor/anchor.h"
 #include "shared/base/choices.h"
 #include "shared/base/task.h"
 #include "shared/image/frame.h"
@@ -51,6 +52,8 @@ struct ModelConfig {
   std::vector<double> anchor_sizes = {32, 64, 128, 256, 512};
   // Where in its cell an anchor is centred, in strides: 0 (torchvision) or 0.5 (keras-retinanet).
   double anchor_offset = 0;
+  // 9, or 1: the square of the size itself.
+  int anchors_per_location = kAnchorsPerCell;
   // Channels of P3..P7 and of the heads, 64 to 256 in steps of 32 (GroupNorm's groups), and the 3x3
   // convolutions of a head before its output, 1 to 4. The defaults are the paper's (Lin et al.
   // 2017, figure 3); others make smaller detectors.
@@ -72,11 +75,11 @@ struct ModelConfig {
   // Throws Error{kUsage} naming the field, what it got and what it may be.
   void validate() const;
   // One JSON object with the field names above; those of a RetinaNet only where it is one, `task`
-  // only where it is not, fpn_channels, head_convs and keep_ratio only where they are not the
-  // defaults: a file of the paper's sizes is one that every version reads.
+  // only where it is not, anchors_per_location, fpn_channels, head_convs and keep_ratio only where
+  // they are not the defaults: a file of the paper's sizes is one that every version reads.
   std::string to_json() const;
-  // Every field but task, anchor_offset, fpn_channels, head_convs and keep_ratio must be there.
-  // Throws Error{kData} with the place for a missing or impossible one.
+  // Every field but task, anchor_offset, anchors_per_location, fpn_channels, head_convs and
+  // keep_ratio must be there. Throws Error{kData} with the place for a missing or impossible one.
   static ModelConfig from_json(const JsonView& json);
 
   // How training and evaluation normalise pixels.
@@ -84,6 +87,10 @@ struct ModelConfig {
 
   // How images come to the network's size.
   FrameRule frame() const;
+
+  AnchorRule anchors() const {
+    return {.sizes = anchor_sizes, .per_cell = anchors_per_location, .offset = anchor_offset};
+  }
 
   bool frozen_norm() const { return norm == Norm::kFrozen; }
 };

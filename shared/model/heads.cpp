@@ -14,10 +14,10 @@ constexpr double kGroupNormEps = 1e-5;  // of the variance (Wu & He 2018)
 
 }  // namespace
 
-at::Tensor rows_by_class(const at::Tensor& layer) {
+at::Tensor rows_by_class(const at::Tensor& layer, std::int64_t anchors_per_cell) {
   auto shape = layer.sizes().vec();
-  shape[0] = kAnchorsPerCell;
-  shape.insert(shape.begin() + 1, layer.size(0) / kAnchorsPerCell);
+  shape[0] = anchors_per_cell;
+  shape.insert(shape.begin() + 1, layer.size(0) / anchors_per_cell);
   return layer.contiguous().view(shape);
 }
 
@@ -40,7 +40,7 @@ Head::Head(const ModelScope& scope, int values_per_anchor, const std::string& ou
   }
   output_.emplace(scope / output_name,
                   ConvShape{.in_channels = width,
-                            .out_channels = kAnchorsPerCell * values_per_anchor,
+                            .out_channels = config.anchors_per_location * values_per_anchor,
                             .kernel = 3,
                             .stride = 1,
                             .bias = true});
@@ -68,7 +68,7 @@ std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>&
     }
   }
   for (at::Tensor& level : levels) {
-    // [N, 9 * values, h, w] -> [N, h * w * 9, values]: anchors of a cell stay neighbours.
+    // [N, P * values, h, w] -> [N, h * w * P, values]: anchors of a cell stay neighbours.
     // All sizes are given: none can be inferred in a pass without images.
     const at::Tensor output = output_->forward(level);
     const std::int64_t anchors =

@@ -20,9 +20,9 @@ namespace retina {
 
 constexpr double kPriorProbability = 0.01;  // of foreground at the start (Lin et al. 2017, 4.1)
 
-// The weight or bias of the class layer, [9 K, ...], as [9, K, ...]: a row for each anchor shape
-// and class, anchor-major. Part of the checkpoint format.
-at::Tensor rows_by_class(const at::Tensor& layer);
+// The weight or bias of the class layer, [P K, ...], as [P, K, ...]: a row for each of the P
+// anchors of a cell and each class, anchor-major. Part of the checkpoint format.
+at::Tensor rows_by_class(const at::Tensor& layer, std::int64_t anchors_per_cell);
 
 // What the network says about every anchor; the interface between model, loss and postprocess.
 // A tensor for each level P3..P7, a = the level's anchors in the order of grid_anchors (anchor.h):
@@ -42,8 +42,9 @@ class Head {
   // `values_per_anchor` is K for classes, 4 for boxes; `output_name` kClassLayer or kBoxLayer.
   Head(const ModelScope& scope, int values_per_anchor, const std::string& output_name,
        const ModelConfig& config);
-  // P3..P7, each [N, fpn_channels, h, w] -> [N, h * w * 9, values_per_anchor], anchors in the order
-  // of grid_anchors: a view of the last convolution's output where that is channels-last.
+  // P3..P7, each [N, fpn_channels, h, w] -> [N, h * w * P, values_per_anchor], P anchors of a cell,
+  // in the order of grid_anchors: a view of the last convolution's output where that is
+  // channels-last.
   std::vector<at::Tensor> forward(const std::array<at::Tensor, kLevelCount>& pyramid) const;
 
  private:

@@ -26,8 +26,7 @@ namespace {
 constexpr std::size_t kCachedAnchors = 16;  // distinct padded shapes kept
 
 struct CachedAnchors {
-  std::vector<double> sizes;
-  double offset = 0;
+  AnchorRule rule;
   PixelSize padded;
   at::TensorOptions options;
   at::Tensor anchors;
@@ -90,20 +89,20 @@ at::Tensor anchors_for(const ModelConfig& config, PixelSize padded, at::TensorOp
   // Never destroyed: at exit the device's allocator may be gone before it.
   static auto& cache = *new std::deque<CachedAnchors>();
   options = options.dtype(options.has_dtype() ? options.dtype() : caffe2::TypeMeta::Make<float>());
+  const AnchorRule rule = config.anchors();
   const std::lock_guard lock(mutex);
   for (const CachedAnchors& entry : cache) {
-    if (entry.padded == padded && entry.sizes == config.anchor_sizes &&
-        entry.offset == config.anchor_offset && entry.options.dtype() == options.dtype() &&
+    if (entry.padded == padded && entry.rule == rule && entry.options.dtype() == options.dtype() &&
         entry.options.device() == options.device()) {
       return entry.anchors;
     }
   }
-  std::vector<AnchorBox> boxes = grid_anchors(config.anchor_sizes, padded, config.anchor_offset);
+  std::vector<AnchorBox> boxes = grid_anchors(rule, padded);
   const at::Tensor anchors =
       at::from_blob(boxes.data(), {static_cast<std::int64_t>(boxes.size()), 4}, at::kFloat)
           .to(options, /*non_blocking=*/false, /*copy=*/true);
   if (cache.size() == kCachedAnchors) cache.pop_front();
-  cache.push_back({config.anchor_sizes, config.anchor_offset, padded, options, anchors});
+  cache.push_back({rule, padded, options, anchors});
   return anchors;
 }
 

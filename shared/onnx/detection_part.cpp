@@ -36,6 +36,7 @@ class Decoder {
     }
   }
 
+  std::int64_t anchors_per_cell() const { return config_.anchors_per_location; }
   // [2] rows, columns.
   const Ints& grid(std::size_t level) const { return grids_[level]; }
 
@@ -76,8 +77,9 @@ class Decoder {
     };
     const Value x = centre(places.x, 1), y = centre(places.y, 0);
     const Value centres = graph_.node("Concat", {x, y, x, y}, {{"axis", std::int64_t{-1}}});
-    Array base{.shape = {kAnchorsPerCell, kBoxNumbers}};
-    for (const AnchorBox& box : base_anchors(config_.anchor_sizes[level])) {
+    Array base{.shape = {config_.anchors_per_location, kBoxNumbers}};
+    for (const AnchorBox& box :
+         base_anchors(config_.anchor_sizes[level], config_.anchors_per_location)) {
       base.numbers.insert(base.numbers.end(), box.begin(), box.end());
     }
     const Value shapes = graph_.numbers(base, cat("base anchors of P", level + 3));
@@ -108,13 +110,13 @@ struct Candidates {
   Value labels;  // [N, n]
 };
 
-// The best of a level. logits [N, 9 K, h, w], deltas [N, 36, h, w].
+// The best of a level. logits [N, P K, h, w], deltas [N, 4 P, h, w], P anchors of a cell.
 Candidates best_of_level(OnnxGraph& graph, Decoder& decoder, const HeadValues& heads,
                          std::size_t level, std::int64_t class_count, int candidate_count) {
   const Ints rows = graph.element(decoder.grid(level), 0);
   const Ints columns = graph.element(decoder.grid(level), 1);
   const Ints cells = graph.times(rows, columns);
-  const Ints all = graph.times(cells, graph.known({kAnchorsPerCell * class_count}));
+  const Ints all = graph.times(cells, graph.known({decoder.anchors_per_cell() * class_count}));
   const Value flat = graph.node("Reshape", {heads.logits[level], graph.integers({0, -1})});
   const std::vector<Value> best =
       graph.nodes("TopK", {flat, graph.value_of(graph.least(graph.known({candidate_count}), all))},
@@ -227,24 +229,24 @@ DetectionValues detections(OnnxGraph& graph, const ModelConfig& config,
 AnchorValues all_anchors(OnnxGraph& graph, const ModelConfig& config, const HeadValues& heads,
                          const ImageSizes& sizes) {
   Decoder decoder(graph, config, sizes);
+  const std::int64_t per_cell = decoder.anchors_per_cell();
   std::vector<Value> boxes, scores;
   for (std::size_t level = 0; level < kLevelCount; ++level) {
     graph.enter(cat("boxes/P", level + 3));
     const Ints columns = graph.element(decoder.grid(level), 1);
     const Ints cells = graph.times(graph.element(decoder.grid(level), 0), columns);
-    // [N, 9 n, h, w] -> [N, h * w * 9, n]: the anchors of a cell one after the other.
+    // [N, P n, h, w] -> [N, h * w * P, n]: the anchors of a cell one after the other.
     const auto rows_of = [&](const Value& output, std::int64_t numbers) {
       const Value split =
-          graph.node("Reshape", {output, graph.integers({0, kAnchorsPerCell * numbers, -1})});
+          graph.node("Reshape", {output, graph.integers({0, per_cell * numbers, -1})});
       const Value turned =
           graph.node("Transpose", {split}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}});
       return graph.node("Reshape", {turned, graph.integers({0, -1, numbers})});
     };
-    const Value places =
-        graph.node("Range", {graph.integer(0),
-                             graph.scalar_of(graph.times(cells, graph.known({kAnchorsPerCell}))),
-                             graph.integer(1)});
-    const Divided by_shape = divided(graph, places, graph.known({kAnchorsPerCell}));
+    const Value places = graph.node(
+        "Range", {graph.integer(0), graph.scalar_of(graph.times(cells, graph.known({per_cell}))),
+                  graph.integer(1)});
+    const Divided by_shape = divided(graph, places, graph.known({per_cell}));
     const Divided by_columns = divided(graph, by_shape.quotient, columns);
     boxes.push_back(
         decoder.boxes(level, rows_of(heads.deltas[level], kBoxNumbers),

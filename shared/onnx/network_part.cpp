@@ -143,12 +143,13 @@ HeadValues heads(OnnxGraph& graph, const ModelConfig& config, const NetworkArray
   values.logits = head(graph, config, arrays,
                        {.prefix = kClassHeadPrefix,
                         .output = kClassLayer,
-                        .numbers = kAnchorsPerCell * std::int64_t{config.class_count}},
+                        .numbers = std::int64_t{config.anchors_per_location} * config.class_count},
                        levels);
   graph.enter("regression");
-  values.deltas =
-      head(graph, config, arrays,
-           {.prefix = kBoxHeadPrefix, .output = kBoxLayer, .numbers = kAnchorsPerCell * 4}, levels);
+  values.deltas = head(
+      graph, config, arrays,
+      {.prefix = kBoxHeadPrefix, .output = kBoxLayer, .numbers = config.anchors_per_location * 4},
+      levels);
   return values;
 }
 

@@ -132,6 +132,15 @@ at::Tensor atss_match_anchors(const at::Tensor& anchors, const std::vector<Pixel
   const at::Tensor all_boxes = boxes.detach().contiguous(), all_offsets = offsets.contiguous();
   const std::int64_t image_count = offsets.size(0) - 1, box_count = boxes.size(0);
   const auto level_count = static_cast<std::int64_t>(grids.size());
+  std::int64_t cell_count = 0;
+  for (const PixelSize& grid : grids) {
+    RETINA_CHECK(grid.height > 0 && grid.width > 0);
+    cell_count += std::int64_t{grid.height} * grid.width;
+  }
+  const std::int64_t per_cell = anchors.size(0) / cell_count;
+  RETINA_CHECK(
+      per_cell * cell_count == anchors.size(0) && per_cell >= 1 && per_cell <= kAnchorsPerCell,
+      anchors.size(0), " anchors in ", cell_count, " cells");
   const at::Tensor matches =
       at::full({image_count, anchors.size(0)}, kBackground, anchors.options().dtype(at::kLong));
   const at::Tensor best = at::zeros({image_count, anchors.size(0)}, anchors.options());
@@ -148,19 +157,17 @@ at::Tensor atss_match_anchors(const at::Tensor& anchors, const std::vector<Pixel
                                   .box_count = box_count,
                                   .levels = {},
                                   .level_count = static_cast<int>(level_count),
-                                  .anchors_per_cell = kAnchorsPerCell,
+                                  .anchors_per_cell = per_cell,
                                   .cells = cells.mutable_data_ptr<std::int32_t>(),
                                   .thresholds = thresholds.mutable_data_ptr<double>(),
                                   .best = best.mutable_data_ptr<T>(),
                                   .matches = matches.mutable_data_ptr<std::int64_t>()};
     std::int64_t anchor = 0;
     for (std::size_t i = 0; i < grids.size(); ++i) {
-      RETINA_CHECK(grids[i].height > 0 && grids[i].width > 0);
       arguments.levels[i] = {
           .first_anchor = anchor, .rows = grids[i].height, .columns = grids[i].width};
-      anchor += std::int64_t{grids[i].height} * grids[i].width * kAnchorsPerCell;
+      anchor += std::int64_t{grids[i].height} * grids[i].width * per_cell;
     }
-    RETINA_CHECK(anchor == anchors.size(0), "grids of ", anchor, " anchors, got ", anchors.size(0));
     kernels::run_implementation("atss_match_anchors", all_anchors, arguments, kernels::atss_cpu<T>,
                                 kernels::atss_cuda<T>);
   });

@@ -24,7 +24,8 @@ namespace retina {
 // first. A box may have no anchor.
 //   anchors [A, 4] xyxy px, of grid_anchors (anchor.h), the same for all images; a cell's centre
 //           is that of its first anchor
-//   grids   up to 8 levels, cells of each; A = kAnchorsPerCell times all of them
+//   grids   up to 8 levels, cells of each; all have the same number of anchors, A / all cells,
+//           at most kAnchorsPerCell
 //   boxes [G, 4], both f32 or both f64; offsets [N + 1] i64 as for match_anchors (matcher.h)
 //   returns [N, A] i64
 // Memory O(N A + G): no [G, A] matrix; time O(A) of writing plus O(G). Equals the rule by the whole

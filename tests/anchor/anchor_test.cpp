@@ -25,6 +25,21 @@ TEST(Anchor, RoundsHalvesToEven) {
   EXPECT_EQ(base_anchors(35)[3], (AnchorBox{-18, -18, 18, 18}));  // 17.5
 }
 
+// torchvision's AnchorGenerator with sizes ((64,), ...) and ratios ((1.0,),) x 5.
+TEST(Anchor, ASingleAnchorIsTheSquareOfItsSize) {
+  EXPECT_EQ(base_anchors(64, 1), (std::vector<AnchorBox>{{-32, -32, 32, 32}}));
+  EXPECT_EQ(base_anchors(33, 1)[0], base_anchors(33)[3]);
+  const PixelSize padded = {.height = 64, .width = 96};
+  const auto anchors = grid_anchors({.sizes = {64, 128, 256, 512, 1024}, .per_cell = 1}, padded);
+  EXPECT_EQ(anchors_per_level(padded, 1)[0], 8 * 12);
+  EXPECT_EQ(anchors[1], (AnchorBox{-24, -32, 40, 32}));       // next column
+  EXPECT_EQ(anchors[12], (AnchorBox{-32, -24, 32, 40}));      // next row
+  EXPECT_EQ(anchors[8 * 12], (AnchorBox{-64, -64, 64, 64}));  // P4
+  const AnchorCoverage coverage({64}, 1);
+  EXPECT_DOUBLE_EQ(coverage.best_iou(64, 64), 1);
+  EXPECT_DOUBLE_EQ(coverage.best_iou(64, 32), 0.5);
+}
+
 TEST(Anchor, GridsHalveAndRoundUp) {
   const auto grids = level_grids({.height = 800, .width = 1344});
   EXPECT_EQ(grids[0], (PixelSize{.height = 100, .width = 168}));
@@ -35,7 +50,7 @@ TEST(Anchor, GridsHalveAndRoundUp) {
 
 TEST(Anchor, LevelsFollowEachOtherRowByRowWithoutHalfCellOffset) {
   const PixelSize padded = {.height = 64, .width = 96};
-  const auto anchors = grid_anchors(kSizes, padded);
+  const auto anchors = grid_anchors({.sizes = kSizes}, padded);
   const auto counts = anchors_per_level(padded);
   EXPECT_EQ(counts[0], 8 * 12 * 9);
   EXPECT_EQ(static_cast<int>(anchors.size()), std::accumulate(counts.begin(), counts.end(), 0));
@@ -51,7 +66,7 @@ TEST(Anchor, StrideIsPaddedSizeOverGridAlsoWhereTheGridIsRoundedUp) {
   const PixelSize padded = {.height = 160, .width = 160};  // P6 has 3 cells: stride 160 / 3 = 53
   const auto counts = anchors_per_level(padded);
   const auto p6 = static_cast<std::size_t>(counts[0] + counts[1] + counts[2]);
-  const auto anchors = grid_anchors(kSizes, padded);
+  const auto anchors = grid_anchors({.sizes = kSizes}, padded);
   EXPECT_EQ(anchors[p6 + 9 + 3][0] - anchors[p6 + 3][0], 53);
 }
 
@@ -76,7 +91,8 @@ TEST(AnchorCoverage, SmallerAnchorsCoverSmallerBoxes) {
 
 TEST(Anchor, AnOffsetOfHalfAStrideCentresAnchorsInTheirCells) {
   const PixelSize padded = {.height = 96, .width = 224};
-  const auto corners = grid_anchors(kSizes, padded), centres = grid_anchors(kSizes, padded, 0.5);
+  const auto corners = grid_anchors({.sizes = kSizes}, padded),
+             centres = grid_anchors({.sizes = kSizes, .offset = 0.5}, padded);
   ASSERT_EQ(corners.size(), centres.size());
   for (std::size_t side = 0; side < 4; ++side) {
     EXPECT_EQ(centres.front()[side] - corners.front()[side], 4);  // P3: stride 8

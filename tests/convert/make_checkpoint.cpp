@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
     cli.option("norm-eps", config.norm_eps, "EPS", "of batch norm");
     cli.choice("head-norm", config.head_norm, retina::kHeadNorms, "of the heads");
     cli.option("fpn-channels", config.fpn_channels, "N", "of the pyramid and the heads");
+    cli.option("anchors-per-location", config.anchors_per_location, "N", "9 or 1");
     cli.option("head-convs", config.head_convs, "N", "3x3 convolutions of a head");
     cli.flag("p6-from-p5", p6_from_p5, "P6 from P5 (v1), not from C5 (v2)");
     cli.option("anchor-sizes", config.anchor_sizes, "A,B,C,D,E", "px");

@@ -76,6 +76,15 @@ TEST_F(OnnxForms, OfOtherWidthsGivesTheCheckpointsDetections) {
   }
 }
 
+TEST_F(OnnxForms, OfOneAnchorALocationGivesTheCheckpointsAnchorsAndDetections) {
+  ModelConfig config = version(2, "resnet18");
+  config.anchors_per_location = 1;
+  ConvertOptions o = options(config);
+  expect_verification(o, "detections equal");
+  o.no_postprocess = true;
+  expect_verification(o, "anchors equal");
+}
+
 TEST_F(OnnxForms, OfOneSizeTakesNoOther) {
   ConvertOptions o = options(version(1, "resnet18"));
   o.onnx_static = "96x128";

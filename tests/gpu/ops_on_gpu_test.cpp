@@ -215,7 +215,8 @@ TEST(AtssOnGpu, GivesTheSameMatches) {
   RETINA_TEST_DEVICE_OR_SKIP();
   for (const PixelSize padded : {PixelSize{32, 32}, PixelSize{256, 416}, PixelSize{800, 1344}}) {
     const auto grids = level_grids(padded);
-    std::vector<AnchorBox> all = grid_anchors({32, 64, 128, 256, 512}, padded, 0.5);
+    std::vector<AnchorBox> all =
+        grid_anchors({.sizes = {32, 64, 128, 256, 512}, .offset = 0.5}, padded);
     const at::Tensor anchors =
         torch::from_blob(all.data(), {static_cast<std::int64_t>(all.size()), 4}).clone();
     for (const std::int64_t box_count : {0, 1, 7, 600, 10'000}) {

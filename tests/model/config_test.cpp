@@ -31,6 +31,7 @@ TEST(ModelConfig, SurvivesJsonToTheLastBit) {
   config.p6_from_c5 = false;
   config.anchor_sizes = {16, 22.6274, 1.0 / 3 + 40, 90, 300};
   config.anchor_offset = 0.5;
+  config.anchors_per_location = 1;
   config.fpn_channels = 96;
   config.head_convs = 2;
   config.min_side_px = 192;
@@ -54,6 +55,7 @@ TEST(ModelConfig, NamesTheFieldThatIsWrong) {
       {"fpn_channels", [](ModelConfig& c) { c.fpn_channels = 32; }},
       {"fpn_channels", [](ModelConfig& c) { c.fpn_channels = 100; }},
       {"fpn_channels", [](ModelConfig& c) { c.fpn_channels = 288; }},
+      {"anchors_per_location", [](ModelConfig& c) { c.anchors_per_location = 3; }},
       {"head_convs", [](ModelConfig& c) { c.head_convs = 0; }},
       {"head_convs", [](ModelConfig& c) { c.head_convs = 5; }},
       {"min_side_px", [](ModelConfig& c) { c.min_side_px = 0; }},
@@ -107,6 +109,7 @@ TEST(ModelConfig, TheDefaultSizesAreNotWritten) {
   ModelConfig config = good_config();
   EXPECT_EQ(config.to_json().find("fpn_channels"), std::string::npos);
   EXPECT_EQ(config.to_json().find("head_convs"), std::string::npos);
+  EXPECT_EQ(config.to_json().find("anchors_per_location"), std::string::npos);
   config.head_convs = 1;
   EXPECT_EQ(config.to_json().find("fpn_channels"), std::string::npos);
   EXPECT_NE(config.to_json().find("\"head_convs\":1"), std::string::npos);

@@ -61,6 +61,21 @@ TEST(RetinaNet, HasTheWidthAndDepthOfItsConfiguration) {
   EXPECT_EQ(all_levels(outputs.logits).size(1), anchors_for(config, {64, 96}).size(0));
 }
 
+TEST(RetinaNet, HasOneAnchorALocationWhereItsConfigurationSaysSo) {
+  ModelConfig config = small_config();
+  config.anchors_per_location = 1;
+  RetinaNet model(config);
+  EXPECT_EQ(tensor_of(model, "head.classification_head.cls_logits.weight").size(0),
+            config.class_count);
+  EXPECT_EQ(tensor_of(model, "head.regression_head.bbox_reg.weight").size(0), 4);
+  const at::Tensor anchors = anchors_for(config, {64, 96});
+  EXPECT_EQ(anchors_for(small_config(), {64, 96}).size(0), 9 * anchors.size(0));
+  const torch::NoGradGuard no_gradient;
+  const HeadOutputs outputs = model.forward(some_images({64, 96}).to(at::kFloat));
+  EXPECT_EQ(all_levels(outputs.logits).size(1), anchors.size(0));
+  EXPECT_EQ(all_levels(outputs.deltas).size(1), anchors.size(0));
+}
+
 // The smallest levels have sides of one and two pixels, where memory was left unwritten: it is full
 // of NaN here.
 TEST(RetinaNet, InBf16IsNearF32WhereLevelsAreThin) {

@@ -76,6 +76,7 @@ TEST(OnnxCheck, AcceptsDeepNetworksAndAnyClasses) {
     ModelConfig config = detector_config();
     config.fpn_channels = 64;
     config.head_convs = 1;
+    config.anchors_per_location = norm == HeadNorm::kGroup ? 1 : 9;
     config.head_norm = norm;
     expect_accepted(header_of(config, {.weights = WeightType::kInt8}));
   }

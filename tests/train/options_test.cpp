@@ -183,6 +183,18 @@ TEST(Sizes, GrowFromNanoToLargeAndGiveWayToOptions) {
   EXPECT_NE(both.model.backbone, "resnet50");
 }
 
+TEST(Options, OneAnchorALocationIsOfEightStridesUnlessItsSizesAreGiven) {
+  const std::vector<double> eight_strides = {64, 128, 256, 512, 1024};
+  const ModelConfig single = parse({"--anchors-per-location", "1"}).model_config(3);
+  EXPECT_EQ(single.anchors_per_location, 1);
+  EXPECT_EQ(single.anchor_sizes, eight_strides);
+  const ModelConfig given =
+      parse({"--anchors-per-location", "1", "--anchor-sizes", "32,64,128,256,512"}).model_config(3);
+  EXPECT_EQ(given.anchor_sizes, default_anchor_sizes());
+  EXPECT_EQ(parse({}).model_config(3).anchors_per_location, 9);
+  EXPECT_EQ(parse({}).model_config(3).anchor_sizes, default_anchor_sizes());
+}
+
 TEST(Recipes, HaveAdaptiveSelectionForTwelveEpochs) {
   for (const char* name : {"atss", "gfl"}) {
     const TrainOptions options = parse({"--recipe", name, "--init", "backbone.pt"});
@@ -191,6 +203,7 @@ TEST(Recipes, HaveAdaptiveSelectionForTwelveEpochs) {
     EXPECT_EQ(options.loss.class_loss,
               is_gfl ? ClassLossKind::kQualityFocal : ClassLossKind::kFocal);
     EXPECT_EQ(options.loss.box.kind, BoxLossKind::kGiou);
+    EXPECT_EQ(options.loss.box_weight, 2);
     const ScheduleOptions schedule = options.adaptive_schedule(7393).schedule;
     EXPECT_EQ(schedule.total_steps, 12 * 7393);
     EXPECT_EQ(schedule.drop_steps, (std::vector<std::int64_t>{8 * 7393, 11 * 7393}));
@@ -207,7 +220,8 @@ TEST(Loss, OptionsOfAnotherAssignerOrClassLossAreRefused) {
         {{"--low-quality-matches", "off"}, "--assigner atss"},
         {{"--recipe", "keras-retinanet", "--init", "none"}, "--assigner atss"},
         {{"--focal-alpha", "0.5"}, "--class-loss varifocal"},
-        {{"--focal-gamma", "1.5"}, "--class-loss varifocal"}}) {
+        {{"--focal-gamma", "1.5"}, "--class-loss varifocal"},
+        {{"--smooth-l1-beta", "0.5"}, "--box-loss l1"}}) {
     std::vector<const char*> all = wrong;
     all.insert(all.end(), {"--assigner", "atss", "--class-loss", "varifocal"});
     const Error error = refusal(all);

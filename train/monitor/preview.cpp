@@ -24,11 +24,12 @@ struct Counts {
 
 // Draws the boxes and counts them; returns how many no anchor covers.
 std::int64_t draw_boxes(Image& image, const Sample& sample, const PreviewInput& input) {
-  const AnchorCoverage anchors(input.anchor_sizes);
+  const AnchorCoverage anchors(input.anchors.sizes, input.anchors.per_cell);
   std::int64_t uncovered = 0;
   for (std::size_t i = 0; i < sample.boxes.size(); ++i) {
     const auto& [left, top, right, bottom] = sample.boxes[i];
-    const bool is_covered = anchors.best_iou(right - left, bottom - top) >= input.foreground_iou;
+    const bool is_covered = !input.foreground_iou ||
+                            anchors.best_iou(right - left, bottom - top) >= *input.foreground_iou;
     uncovered += is_covered ? 0 : 1;
     draw_box(image, {left, top, right, bottom}, {.colour = is_covered ? kCovered : kUncovered},
              input.train.categories[static_cast<std::size_t>(sample.labels[i])].name);
@@ -97,12 +98,12 @@ Image image_from(const SamplePlanes& planes, const Normalisation& normalisation)
 }
 
 std::string render_preview(const PreviewInput& input) {
-  Gallery gallery{.title = "Samples",
-                  .note = cat("Green: ground truth. Red: no anchor has an IoU of ",
-                              shortest(input.foreground_iou),
-                              " with a box of this size; such a box is learned by its best anchor "
-                              "alone, or with --low-quality-matches off by none. See "
-                              "--anchor-sizes.")};
+  Gallery gallery{.title = "Samples", .note = "Green: ground truth."};
+  if (input.foreground_iou) {
+    gallery.note += cat(" Red: no anchor has an IoU of ", shortest(*input.foreground_iou),
+                        " with a box of this size; such a box is learned by its best anchor alone, "
+                        "or with --low-quality-matches off by none. See --anchor-sizes.");
+  }
   Counts counts;
   const auto batches = load_steps({.source = input.train.source,
                                    .plan = input.plan,
@@ -123,12 +124,13 @@ std::string render_preview(const PreviewInput& input) {
   if (input.plan.options().framing == Framing::kSquare) {
     gallery.note = "";
   } else {
-    const std::vector<Headline> boxes = {
-        {"boxes", cat(counts.boxes), "that are trained on"},
-        {cat("below IoU ", shortest(input.foreground_iou), " with every anchor"),
-         cat(counts.uncovered), share_text(counts.uncovered, counts.boxes)},
-        {"without a box", cat(counts.without_boxes), "samples"}};
-    report.metrics.insert(report.metrics.end(), boxes.begin(), boxes.end());
+    report.metrics.push_back({"boxes", cat(counts.boxes), "that are trained on"});
+    if (input.foreground_iou) {
+      report.metrics.push_back(
+          {cat("below IoU ", shortest(*input.foreground_iou), " with every anchor"),
+           cat(counts.uncovered), share_text(counts.uncovered, counts.boxes)});
+    }
+    report.metrics.push_back({"without a box", cat(counts.without_boxes), "samples"});
   }
   report.galleries.push_back(std::move(gallery));
   report.settings = settings_of(input.all_options);

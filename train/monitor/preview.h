@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "shared/anchor/anchor.h"
 #include "shared/base/cli.h"
 #include "shared/image/resize.h"
 #include "train/plan/training_plan.h"
@@ -23,14 +25,14 @@ struct PreviewInput {
   TrainingPlan plan;
   std::string augment = {};          // the name of its set of random changes
   Normalisation normalisation = {};  // that the samples have
-  std::vector<double> anchor_sizes = {};
-  double foreground_iou = 0.5;
+  AnchorRule anchors = {};
+  std::optional<double> foreground_iou = 0.5;     // unset: anchors are not chosen by a fixed IoU
   int threads = 2;                                // for decoding
   std::vector<EffectiveOption> all_options = {};  // shown at the end
 };
 
-// The page: samples in the order of the plan, boxes green; red where no anchor, wherever it is
-// centred, reaches `foreground_iou` with a box of that size (AnchorCoverage).
+// The page: samples in the order of the plan, boxes green; with `foreground_iou`, red where no
+// anchor, wherever it is centred, reaches it with a box of that size (AnchorCoverage).
 std::string render_preview(const PreviewInput& input);
 
 // The pixels of a sample back as an image: values times std plus mean, clipped. `planes` are the

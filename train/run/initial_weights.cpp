@@ -19,15 +19,16 @@ struct ClassCopy {
 };
 
 // A class layer's weight or bias with its classes along dimension 1.
-at::Tensor rows_of(const at::Tensor& layer, Task task) {
-  return task == Task::kDetection ? rows_by_class(layer) : layer.unsqueeze(0);
+at::Tensor rows_of(const at::Tensor& layer, const ModelConfig& model) {
+  return model.task == Task::kDetection ? rows_by_class(layer, model.anchors_per_location)
+                                        : layer.unsqueeze(0);
 }
 
 // `fresh` with the rows of some classes taken from `source`, which may have other classes.
-at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source, Task task,
-                            const std::vector<ClassCopy>& copies) {
-  const at::Tensor merged = rows_of(fresh, task).clone();
-  const at::Tensor rows = rows_of(source, task);
+at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
+                            const ModelConfig& model, const std::vector<ClassCopy>& copies) {
+  const at::Tensor merged = rows_of(fresh, model).clone();
+  const at::Tensor rows = rows_of(source, model);
   for (const auto& [from, to] : copies) merged.select(1, to).copy_(rows.select(1, from));
   return merged.view(fresh.sizes());
 }
@@ -53,6 +54,7 @@ void check_architecture(const ModelConfig& mine, const InitialModel& initial,
     compare("head-norm", word_of(kHeadNorms, mine.head_norm),
             word_of(kHeadNorms, theirs.head_norm));
     compare("p6", p6(mine), p6(theirs));
+    compare("anchors-per-location", mine.anchors_per_location, theirs.anchors_per_location);
     compare("fpn-channels", mine.fpn_channels, theirs.fpn_channels);
     compare("head-convs", mine.head_convs, theirs.head_convs);
   }
@@ -143,7 +145,7 @@ void load_initial_weights(Network& network, const Checkpoint& checkpoint,
     const bool class_rows = item.name.starts_with(network.class_layer());
     state.emplace_back(item.name, class_rows
                                       ? merge_class_rows(initial_value(network, item.name, seed),
-                                                         item.tensor, model.task, copies)
+                                                         item.tensor, model, copies)
                                       : item.tensor);
   }
   load_state(network, state, source);

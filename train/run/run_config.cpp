@@ -41,8 +41,9 @@ const std::map<std::string, std::string>& former_option_names() {
 
 const std::map<std::string, std::string>& later_options() {
   static const std::map<std::string, std::string> kOptions = {
-      {"assigner", R"("iou")"}, {"class-loss", R"("focal")"}, {"fpn-channels", "256"},
-      {"head-convs", "4"},      {"keep-ratio", R"("on")"},    {"train-on-crowds", R"("off")"}};
+      {"anchors-per-location", R"("9")"}, {"box-loss-weight", "1"},       {"assigner", R"("iou")"},
+      {"class-loss", R"("focal")"},       {"fpn-channels", "256"},        {"head-convs", "4"},
+      {"keep-ratio", R"("on")"},          {"train-on-crowds", R"("off")"}};
   return kOptions;
 }
 

@@ -35,6 +35,7 @@ void LossOptions::validate() const {
   check_range("focal alpha", focal_alpha, 0, 1);
   check_range("focal gamma", focal_gamma, 0, 100);
   check_range("smooth L1 beta", box.smooth_l1_beta, 1e-6, 1e6);
+  check_range("box weight", box_weight, 0, 1000);
   check_range("target std", box.target_std, 1e-6, 1e6);
   check_range("foreground IoU", match.foreground_iou, 0, 1);
   check_range("background IoU", match.background_iou, 0, match.foreground_iou);
@@ -96,9 +97,11 @@ DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& ancho
           : quality_loss(outputs.logits,
                          {.deltas = outputs.deltas, .anchors = anchors, .boxes = boxes}, matches,
                          targets.labels, weights, options.class_loss);
-  const LossSums shifts = box_loss(outputs.deltas, anchors, boxes, matches, weights, options.box);
+  const at::Tensor box_weights = options.box_weight == 1 ? weights : weights * options.box_weight;
+  const LossSums shifts =
+      box_loss(outputs.deltas, anchors, boxes, matches, box_weights, options.box);
   DetectionLoss loss = {.classification = (classes.sums * weights).sum(),
-                        .box_regression = (shifts.sums * weights).sum()};
+                        .box_regression = (shifts.sums * box_weights).sum()};
   const auto collect = [&loss](const std::vector<at::Tensor>& values, const LossSums& sums) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i].requires_grad()) continue;

@@ -28,6 +28,8 @@ struct LossOptions {
   ClassLossKind class_loss = ClassLossKind::kFocal;
   // How far the boxes of foreground anchors are off: torchvision's v1 has L1, its v2 GIoU.
   BoxLossOptions box = {};
+  // Of the box loss beside the class loss; 2 in Zhang et al. 2020's and Li et al. 2020's code.
+  double box_weight = 1;
   // Which anchors are foreground, background or neither; `match` is kIou's.
   Assigner assigner = Assigner::kIou;
   MatchOptions match = {};
@@ -60,8 +62,8 @@ struct DetectionLoss {
 };
 
 // Per image i with matches m: the class loss of logits_i summed over anchors that are not ignored /
-// max(1, foreground_i), and the box loss (head_losses.h) summed over foreground anchors /
-// max(1, foreground_i); both summed over counting images and divided by `images_global`
+// max(1, foreground_i), and box_weight times the box loss (head_losses.h) summed over foreground
+// anchors / max(1, foreground_i); both summed over counting images and divided by `images_global`
 // (the real images of the whole global step, so that ranks sum).
 //   outputs  f32 or f64, or bf16 (computed in f32)
 //   anchors  [A, 4] xyxy px, of the type that is computed in

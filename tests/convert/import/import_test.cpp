@@ -280,16 +280,18 @@ TEST_F(Import, AClassifierGivesItsBackbone) {
 }
 
 TEST_F(Import, ADetectorOfAnyBackboneWidthAndDepth) {
-  for (const auto& [backbone, channels, convs] : {std::tuple{"mobilenet_v3_large", 64, 2},
-                                                  {"regnet_x_400mf", 128, 1},
-                                                  {"resnext50_32x4d", 256, 4},
-                                                  {"wide_resnet50_2", 96, 3}}) {
+  for (const auto& [backbone, channels, convs, anchors] :
+       {std::tuple{"mobilenet_v3_large", 64, 2, 9},
+        {"regnet_x_400mf", 128, 1, 1},
+        {"resnext50_32x4d", 256, 4, 9},
+        {"wide_resnet50_2", 96, 3, 1}}) {
     SCOPED_TRACE(backbone);
     ModelConfig config = small_config();
     config.backbone = backbone;
     config.class_count = 3;
     config.fpn_channels = channels;
     config.head_convs = convs;
+    config.anchors_per_location = anchors;
     config.p6_from_c5 = channels == 64;
     const Checkpoint source = random_checkpoint(config, 8);
     ConvertOptions options = write(source.model);
@@ -302,6 +304,7 @@ TEST_F(Import, ADetectorOfAnyBackboneWidthAndDepth) {
     EXPECT_EQ(got.backbone, backbone);
     EXPECT_EQ(got.fpn_channels, channels);
     EXPECT_EQ(got.head_convs, convs);
+    EXPECT_EQ(got.anchors_per_location, anchors);
     EXPECT_EQ(got.p6_from_c5, config.p6_from_c5);
   }
 }

@@ -117,6 +117,9 @@ TEST(InitialWeights, AnotherArchitectureNamesTheOptionsToGive) {
   narrow.fpn_channels = 64;
   narrow.head_convs = 2;
   EXPECT_EQ(refusal(narrow, checkpoint), "give --fpn-channels 256 --head-convs 4" + rest);
+  ModelConfig single = theirs;
+  single.anchors_per_location = 1;
+  EXPECT_EQ(refusal(single, checkpoint), "give --anchors-per-location 9" + rest);
   // The norm's kind and image sizes are the run's own.
   ModelConfig frozen = theirs;
   frozen.norm = Norm::kFrozen;

@@ -129,6 +129,16 @@ TEST_F(DetectionLossTest, TheChosenBoxLossIsUsed) {
   EXPECT_NEAR(sum.box_regression.item<double>(), expected / 4, 1e-12);
   EXPECT_EQ(sum.classification.item<double>(),
             loss(logits_, deltas_, targets_).classification.item<double>());
+  LossOptions heavy = giou;
+  heavy.box_weight = 3;
+  const at::Tensor deltas = deltas_.clone().requires_grad_(),
+                   heavier = deltas_.clone().requires_grad_();
+  loss(logits_, deltas, targets_, 4, giou).backward();
+  const DetectionLoss weighed = loss(logits_, heavier, targets_, 4, heavy);
+  weighed.backward();
+  EXPECT_NEAR(weighed.box_regression.item<double>(), 3 * expected / 4, 1e-12);
+  EXPECT_EQ(weighed.classification.item<double>(), sum.classification.item<double>());
+  EXPECT_TRUE(heavier.grad().allclose(3 * deltas.grad(), 1e-12, 1e-12));
 }
 
 TEST_F(DetectionLossTest, TheChosenClassLossIsUsed) {
@@ -175,7 +185,7 @@ TEST_F(DetectionLossTest, QualityLossesTeachScoresAlone) {
 // The anchors of an image, with pad slots and images without boxes.
 TEST_F(DetectionLossTest, TheChosenAssignerIsUsed) {
   constexpr PixelSize kPadded = {.height = 64, .width = 96};
-  const std::vector<AnchorBox> all = grid_anchors({16, 32, 64, 128, 256}, kPadded);
+  const std::vector<AnchorBox> all = grid_anchors({.sizes = {16, 32, 64, 128, 256}}, kPadded);
   const auto count = static_cast<std::int64_t>(all.size());
   const at::Tensor anchors =
       torch::from_blob(const_cast<AnchorBox*>(all.data()), {count, 4}).to(at::kDouble);
