@@ -166,6 +166,20 @@ std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& 
   return boxes;
 }
 
+// Between the cells of P3 lie boxes that hold no cell's centre, and --assigner atss gives those no
+// anchor. Worth a word, or "".
+std::string about_small_boxes(const std::vector<BoxSize>& boxes) {
+  constexpr float kFinestStridePx = 8;
+  const auto small = std::count_if(boxes.begin(), boxes.end(), [](const BoxSize& box) {
+    return std::min(box.width_px, box.height_px) < kFinestStridePx;
+  });
+  if (100 * small < static_cast<std::int64_t>(boxes.size()) || small == 0) return "";
+  return cat(
+      100 * small / static_cast<std::int64_t>(boxes.size()),
+      " % of the boxes are narrower than 8 px at this image size, and --assigner atss leaves "
+      "most of them without an anchor; a larger --min-side, or --assigner iou, has them learned");
+}
+
 // Of a run that has nothing left to do: what would continue it. Else "".
 std::string finished(const Job& job) {
   // A job that was killed between its last checkpoint and its report still has to write the report.
@@ -271,6 +285,10 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     set("anchor-sizes", sizes);
     defaults.notes.push_back(
         cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best"));
+  }
+  if (options.loss.assigner == Assigner::kAtss) {
+    const std::string note = about_small_boxes(box_sizes(sized, data));
+    if (!note.empty()) defaults.notes.push_back(note);
   }
   return defaults;
 }

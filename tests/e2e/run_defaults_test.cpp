@@ -114,6 +114,26 @@ TEST(RunDefaults, FineTuneADetectorAndFitItsAnchors) {
   EXPECT_LT(config.root().at("options").at("anchor-sizes").at(std::size_t{0}).as_double(), 32);
 }
 
+// At 64 px some boxes of scenes are narrower than P3's cells. Of one anchor a location, through
+// checkpoint and conversion.
+TEST(RunDefaults, TellThatAtssLeavesSmallBoxesWithoutAnAnchor) {
+  const Job job;
+  const auto command = plain_command(
+      job, job / "run", {"--steps", "1", "--assigner", "atss", "--anchors-per-location", "1"});
+  const ProcessResult done = run_process(command);
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_THAT(done.err, ContainsRegex("[0-9]+ % of the boxes are narrower than 8 px"));
+  auto large = plain_command(job, job / "large", {"--assigner", "atss", "--check-args"});
+  set_value(large, "--min-side", "800");
+  set_value(large, "--max-side", "1333");
+  EXPECT_THAT(run_process(large).out, Not(HasSubstr("narrower")));
+  EXPECT_EQ(config_of(job / "run").root().at("options").at("anchor-sizes").at(4).as_double(), 1024);
+  const ProcessResult converted =
+      run_process({"retina-convert", "--checkpoint", last_checkpoint(job / "run"), "--output",
+                   job / "model.onnx"});
+  EXPECT_EQ(converted.exit_code, 0) << converted.err;
+}
+
 // The rendered images are larger than 64 px; no recipe changes their size.
 TEST(RunDefaults, TrainAtTheImagesOwnSize) {
   const Job job;
