@@ -70,7 +70,9 @@ at::Tensor sum_of_channels(const at::Tensor& gradient) {
 
 // The same as bias_relu_backward()'s with a bias, in one pass.
 BiasReluGradients passed_and_summed(const at::Tensor& y, const at::Tensor& dy) {
-  RETINA_CHECK(!at::GradMode::is_enabled(), "the gradient of bias_relu has none itself on GPUs");
+  const bool is_differentiated =
+      at::GradMode::is_enabled() && (y.requires_grad() || dy.requires_grad());
+  RETINA_CHECK(!is_differentiated, "the gradient of bias_relu has none itself on GPUs");
   const at::Tensor output = y.contiguous(at::MemoryFormat::ChannelsLast),
                    gradients = dy.contiguous(at::MemoryFormat::ChannelsLast),
                    passed = at::empty_like(output);
