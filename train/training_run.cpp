@@ -1,7 +1,6 @@
 #include "train/training_run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -223,9 +222,9 @@ void TrainingRun::settle_convolutions() {
   } else if (fusing.compared == 0) {
     log_info(option, "no convolution of this network has a bias and a ReLU right behind it");
   } else {
-    log_info(option, counted(fusing.compared, "shape"), " compared with the separate calls, ",
-             shortest(std::round(1e3 * fusing.largest_share) * 1e-3),
-             " of what rounding allows apart at most");
+    log_info(option, counted(fusing.compared, "shape"),
+             " compared with the separate calls, at most ", fixed(100 * fusing.largest_share, 2),
+             " % of what rounding allows apart");
   }
 }
 

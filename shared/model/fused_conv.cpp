@@ -114,10 +114,10 @@ at::Tensor allowed_difference(const ConvRelu& c) {
 }
 
 std::string shape_text(const ConvRelu& c) {
-  return cat(c.weight.size(2), "x", c.weight.size(2), " convolution of ", at::toString(c.x.dtype()),
-             " [", c.x.size(0), ", ", c.x.size(1), ", ", c.x.size(2), ", ", c.x.size(3), "] to ",
-             c.weight.size(0), " channels, stride ", c.stride,
-             c.residual.defined() ? ", with a residual" : "");
+  return cat(c.weight.size(2), "x", c.weight.size(2), " convolution of ",
+             at::toString(c.x.scalar_type()), " [", c.x.size(0), ", ", c.x.size(1), ", ",
+             c.x.size(2), ", ", c.x.size(3), "] to ", c.weight.size(0), " channels, stride ",
+             c.stride, c.residual.defined() ? ", with a residual" : "");
 }
 
 std::string first_line(const std::string& text) {
@@ -159,7 +159,7 @@ std::string FusedConvCheck::problem_of(const ConvRelu& given) {
   const at::Tensor difference = (fused_conv_relu(c) - unfused_conv_relu(c)).abs();
   const double share = (difference / allowed_difference(c)).max().item<double>();
   if (!(share <= 1)) {
-    return cat("differs from the separate calls ", shortest(share),
+    return cat("differs from the separate calls ", fixed(share, 1),
                " times as much as rounding may");
   }
   largest_share_ = std::max(largest_share_, share);
