@@ -471,6 +471,7 @@ int train(Command& command, Communicator& communicator) {
   start_weights(run, job);
   tell_start(job);
   tell_memory(run.fit_into_memory(), job);
+  run.settle_convolutions();
   stage_shards(job, run);
   // The work, and what is printed about it.
   const char* const stopping = options.writes() ? "; stopping after this step; saving a checkpoint"

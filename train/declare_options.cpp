@@ -195,6 +195,11 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "tf32", o.compute.tf32,
       "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
       "always computes in IEEE fp32");
+  cli.on_off(
+      "fused-convolutions", o.compute.fused_convolutions,
+      "on: convolution, bias and ReLU in one call of cuDNN where no norm lies between them, "
+      "if it gives the same up to rounding at the start of the run; GPUs only, not yet tried "
+      "on one");
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels");
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,

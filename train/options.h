@@ -123,7 +123,8 @@ struct TrainOptions {
     DeviceChoice device = DeviceChoice::kAuto;
     Precision precision = Precision::kFp32;
     bool tf32 = true;  // of fp32 on GPUs, as LibTorch, and so torchvision, has it for convolutions
-    int threads = 0;   // of the CPU; 0: the node's cores shared among its ranks
+    bool fused_convolutions = false;  // with bias and ReLU in one call of cuDNN (fused_conv.h)
+    int threads = 0;                  // of the CPU; 0: the node's cores shared among its ranks
   } compute;
 
   struct Distribution {

@@ -204,6 +204,30 @@ MemoryPlan TrainingRun::memory_plan(int share) const {
   return {.text = text};
 }
 
+void TrainingRun::settle_convolutions() {
+  if (!options.compute.fused_convolutions || state.at_end()) return;
+  const std::string option = "--fused-convolutions on: ";
+  if (!job.device.is_cuda()) {
+    if (communicator.is_root()) log_info(option, "changes nothing on a CPU");
+    return;
+  }
+  const ImageSize largest =
+      TrainingPlan(*job.data->plan).largest_padded(state.step(), state.total_steps());
+  const Fusing fusing =
+      replica.fuse_convolutions(grey_batch(largest, micro_batch_, replica.network()));
+  release_freed_memory();
+  if (!communicator.is_root()) return;
+  if (!fusing.problem.empty()) {
+    log_warning(option, fusing.problem, ": this run makes convolution, bias and ReLU separately");
+  } else if (fusing.compared == 0) {
+    log_info(option, "no convolution of this network has a bias and a ReLU right behind it");
+  } else {
+    log_info(option, counted(fusing.compared, "shape"),
+             " compared with the separate calls, at most ", fixed(100 * fusing.largest_share, 2),
+             " % of what rounding allows apart");
+  }
+}
+
 bool TrainingRun::norm_follows_micro_batch() const {
   return options.norm_kind() == Norm::kBatch && options.model.backbone != kCifarCnn;
 }

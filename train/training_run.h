@@ -44,6 +44,9 @@ class TrainingRun {
   // with `auto` as many as fit on every rank. Before the first step, whose number is known. Throws
   // kUnavailable where not even one fits. Collective.
   MemoryPlan fit_into_memory();
+  // With --fused-convolutions on: whether this run's convolutions are fused, which rank 0 logs.
+  // After fit_into_memory(), which says how many images they see. Collective.
+  void settle_convolutions();
   // Images of a rank at once; the same on all ranks.
   int micro_batch() const { return micro_batch_; }
   // Whether a step that ran out of memory on some rank can be repeated with fewer; the same on all

@@ -1,64 +1,13 @@
-// Two passes over x in each direction. A block takes a chunk of rows of a tile of columns, a column
-// being kValues neighbouring channels, which a thread loads and stores at once; neighbouring
-// threads take neighbouring columns, then rows; neighbouring blocks the tiles, then chunks. Sums
-// have a fixed order: a thread's rows, a block's threads, the chunks; no atomics.
+// Two passes over x in each direction, blocks and sums as channel_sums.cuh deals them.
 #include <cstdint>
-#include <type_traits>
 
 #include "shared/ops/batch_norm_formulas.h"
+#include "shared/ops/channel_sums.cuh"
 #include "shared/ops/kernels.h"
 #include "shared/ops/launch_cuda.cuh"
 
 namespace retina::kernels {
 namespace {
-
-constexpr int kThreads = 256;
-// Blocks, at least, on a multiprocessor at once: 64 registers a thread; where there are sums or
-// coefficients of kValues channels, 80.
-constexpr int kBlocks = 4, kWideBlocks = 3;
-constexpr int kTileColumns = 32;  // at most: a warp reads 512 bytes side by side
-
-// How columns and rows are dealt to the threads of a block: `columns` at once, `rows` rows.
-struct Tile {
-  int columns, rows;
-  unsigned count;  // of tiles side by side
-};
-template <int kValues, class Stored>
-__host__ __device__ Tile tile_of(const BatchNorm<Stored>& norm) {
-  const std::int64_t all = norm.channel_count / kValues;
-  const int columns = static_cast<int>(smaller<std::int64_t>(all, kTileColumns));
-  return {columns, kThreads / columns, static_cast<unsigned>((all + columns - 1) / columns)};
-}
-
-// What a thread takes: rows of a column.
-struct Share : Walk {
-  std::int64_t chunk;
-  std::int64_t first_channel;  // of the tile
-  std::int64_t channel;        // the column's first
-};
-
-enum class Order { kForwards, kBackwards };
-
-// kBackwards: the end of what the kernel before this one read, which the cache still has, first.
-template <int kValues, class Stored>
-__device__ Share share_of(const BatchNorm<Stored>& norm, Order order) {
-  const Tile tile = tile_of<kValues>(norm);
-  const unsigned block = order == Order::kBackwards ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-  const int row = static_cast<int>(threadIdx.x) / tile.columns;
-  Share share = {};
-  share.chunk = block / tile.count;
-  share.first_channel = std::int64_t{block % tile.count} * tile.columns * kValues;
-  share.channel = share.first_channel + threadIdx.x % tile.columns * kValues;
-  const std::int64_t chunk_rows = norm.chunk_rows();
-  const std::int64_t first = share.chunk * chunk_rows + row;
-  const std::int64_t end = smaller(norm.row_count, (share.chunk + 1) * chunk_rows);
-  if (row < tile.rows && share.channel < norm.channel_count && first < end) {
-    share.count = static_cast<int>((end - first + tile.rows - 1) / tile.rows);
-  }
-  share.place = first * norm.channel_count + share.channel;
-  share.step = tile.rows * norm.channel_count;
-  return share;
-}
 
 // The channels of a share's column.
 template <int kValues, class Stored, class T = Loaded<Stored>>
@@ -71,78 +20,10 @@ __device__ void load_channels(const BatchNorm<Stored>& norm, const T* means, con
   }
 }
 
-// --- Sums of channels ----------------------------------------------------------------------------
-
-// Two sums for each channel of each thread of a block. One element more than threads: rows of
-// kValues neighbouring channels lie in different banks.
-template <class Sum, int kValues>
-using BlockSums = Sum[2][kValues][kThreads + 1];
-
-// What a thread adds in: one with single values has many rows; one with packs, at most about 128.
-template <class T, int kValues>
-using ThreadSum = std::conditional_t<kValues == 1, double, T>;
-
 // What the values of a channel are counted from, so that a large mean costs no digits.
 template <class Stored>
 __device__ double channel_origin(const BatchNorm<Stored>& norm, std::int64_t channel) {
   return static_cast<double>(loaded(norm.values[channel]));
-}
-
-// Writes the partials of the block's chunk.
-template <class Sum, int kValues, class Stored>
-__device__ void put_partials(const BatchNorm<Stored>& norm, const Share& share,
-                             const BlockSums<Sum, kValues>& sums) {
-  const Tile tile = tile_of<kValues>(norm);
-  const int i = static_cast<int>(threadIdx.x);  // of the tile's channels
-  const std::int64_t channel = share.first_channel + i;
-  if (i >= kValues * tile.columns || channel >= norm.channel_count) return;
-  double first = 0, second = 0;
-  for (int row = 0; row < tile.rows; ++row) {
-    const int thread = row * tile.columns + i / kValues;
-    first += static_cast<double>(sums[0][i % kValues][thread]);
-    second += static_cast<double>(sums[1][i % kValues][thread]);
-  }
-  double* const partial = norm.partials + 2 * (share.chunk * norm.channel_count + channel);
-  partial[0] = first;
-  partial[1] = second;
-}
-
-constexpr int kSlots = 4;  // channels that a block adds the chunks of
-
-struct Sums {
-  std::int64_t channel;
-  bool are_whole;  // else another thread has them
-  double first, second;
-};
-
-// Grid C / kSlots: the sums of a channel over the chunks.
-template <class Stored>
-__device__ Sums add_chunks(const BatchNorm<Stored>& norm) {
-  __shared__ double sums[2][kThreads];
-  const std::int64_t channel = std::int64_t{blockIdx.x} * kSlots + threadIdx.x % kSlots;
-  const std::int64_t chunk_count = norm.chunk_count();
-  double first = 0, second = 0;
-  if (channel < norm.channel_count) {
-#pragma unroll 4
-    for (std::int64_t chunk = threadIdx.x / kSlots; chunk < chunk_count;
-         chunk += kThreads / kSlots) {
-      const double* const partial = norm.partials + 2 * (chunk * norm.channel_count + channel);
-      first += partial[0];
-      second += partial[1];
-    }
-  }
-  sums[0][threadIdx.x] = first;
-  sums[1][threadIdx.x] = second;
-  __syncthreads();
-  for (int half = kThreads / 2; half >= kSlots; half /= 2) {
-    if (static_cast<int>(threadIdx.x) < half) {
-      sums[0][threadIdx.x] += sums[0][threadIdx.x + half];
-      sums[1][threadIdx.x] += sums[1][threadIdx.x + half];
-    }
-    __syncthreads();
-  }
-  return {channel, threadIdx.x < kSlots && channel < norm.channel_count, sums[0][threadIdx.x],
-          sums[1][threadIdx.x]};
 }
 
 // --- Forward -------------------------------------------------------------------------------------
@@ -185,16 +66,17 @@ __global__ void __launch_bounds__(kThreads, kWideBlocks) add_squares(BatchNorm<S
     sums[1][v][threadIdx.x] = squares;
   }
   __syncthreads();
-  put_partials<double, kValues>(norm, share, sums);
+  put_partials<double, 2, kValues>(norm, share, sums);
 }
 
 template <class Stored>
 __global__ void finish_statistics(BatchNormForward<Stored> f) {
-  const Sums sums = add_chunks(f.norm);
+  __shared__ double block_sums[2][kThreads];
+  const ChannelSums<2> sums = add_chunks(f.norm, block_sums);
   if (!sums.are_whole) return;
   const auto count = static_cast<double>(f.norm.row_count);
-  const double distance = sums.first / count;  // of the mean from the origin
-  const double variance = sums.second / count - distance * distance;
+  const double distance = sums.values[0] / count;  // of the mean from the origin
+  const double variance = sums.values[1] / count - distance * distance;
   // Rounding can leave it below 0. NaN stays NaN.
   put_statistics(f, sums.channel, channel_origin(f.norm, sums.channel) + distance,
                  variance < 0 ? 0 : variance);
@@ -265,13 +147,14 @@ __global__ void __launch_bounds__(kThreads, kWideBlocks)
     sums[1][v][threadIdx.x] = products[v];
   }
   __syncthreads();
-  put_partials<Sum, kValues>(b.norm, share, sums);
+  put_partials<Sum, 2, kValues>(b.norm, share, sums);
 }
 
 template <class Stored>
 __global__ void finish_gradients(BatchNormBackward<Stored> b) {
-  const Sums sums = add_chunks(b.norm);
-  if (sums.are_whole) put_gradient_sums(b, sums.channel, sums.first, sums.second);
+  __shared__ double block_sums[2][kThreads];
+  const ChannelSums<2> sums = add_chunks(b.norm, block_sums);
+  if (sums.are_whole) put_gradient_sums(b, sums.channel, sums.values[0], sums.values[1]);
 }
 
 template <class Stored, int kValues>
@@ -313,11 +196,6 @@ template <class Stored, class... Pointers>
 bool suits_packs(const BatchNorm<Stored>& norm, const Pointers*... others) {
   return norm.channel_count % (kPackBytes / sizeof(Stored)) == 0 &&
          is_aligned_to_packs(norm.values) && (is_aligned_to_packs(others) && ...);
-}
-
-template <int kValues, class Stored>
-unsigned grid_of(const BatchNorm<Stored>& norm) {
-  return static_cast<unsigned>(norm.chunk_count()) * tile_of<kValues>(norm).count;
 }
 
 template <int kValues, class Stored>

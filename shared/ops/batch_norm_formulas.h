@@ -30,12 +30,6 @@ RETINA_HOST_DEVICE BatchNormChannel<T> batch_norm_channel(const BatchNorm<Stored
   return {mean, inverse_std * norm.weight[channel], norm.bias[channel]};
 }
 
-// dy', the gradient before the ReLU that gave y: 0 where that is 0. NaN passes, as in LibTorch.
-template <class T>
-RETINA_HOST_DEVICE T through_relu(T y, T output_gradient) {
-  return y <= T(0) ? T(0) : output_gradient;
-}
-
 // Writes what follows from the statistics of channel `channel`, the variance biased.
 template <class Stored>
 RETINA_HOST_DEVICE void put_statistics(const BatchNormForward<Stored>& f, std::int64_t channel,

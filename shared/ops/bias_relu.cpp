@@ -1,7 +1,10 @@
 #include "shared/ops/bias_relu.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/threshold_backward.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
@@ -59,6 +62,45 @@ void apply_in_place(const at::Tensor& x, const at::Tensor& bias, const at::Tenso
   });
 }
 
+// In f32, of f64 in f64.
+at::Tensor sum_of_channels(const at::Tensor& gradient) {
+  const at::ScalarType wide = gradient.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return gradient.sum({0, 2, 3}, /*keepdim=*/false, wide);
+}
+
+// The same as bias_relu_backward()'s with a bias, in one pass.
+BiasReluGradients passed_and_summed(const at::Tensor& y, const at::Tensor& dy) {
+  const bool is_differentiated =
+      at::GradMode::is_enabled() && (y.requires_grad() || dy.requires_grad());
+  RETINA_CHECK(!is_differentiated, "the gradient of bias_relu has none itself on GPUs");
+  const at::Tensor output = y.contiguous(at::MemoryFormat::ChannelsLast),
+                   gradients = dy.contiguous(at::MemoryFormat::ChannelsLast),
+                   passed = at::empty_like(output);
+  at::Tensor bias_gradient;
+  kernels::for_stored_type_of(output, [&](auto type) {
+    using Stored = decltype(type);
+    using T = kernels::Loaded<Stored>;
+    kernels::BiasReluBackward<Stored> arguments = {
+        .output = kernels::read_data<Stored>(output),
+        .output_gradients = kernels::read_data<Stored>(gradients),
+        .row_count = output.numel() / output.size(1),
+        .channel_count = output.size(1),
+        .partials = nullptr,
+        .gradient = kernels::write_data<Stored>(passed),
+        .bias_gradient = nullptr};
+    const at::TensorOptions on_device = output.options();
+    const at::Tensor partials =
+        at::empty({arguments.chunk_count(), arguments.channel_count}, on_device.dtype(at::kDouble));
+    bias_gradient =
+        at::empty({arguments.channel_count}, on_device.dtype(c10::CppTypeToScalarType<T>::value));
+    arguments.partials = partials.mutable_data_ptr<double>();
+    arguments.bias_gradient = bias_gradient.mutable_data_ptr<T>();
+    kernels::run_on_gpu("gradient of bias and ReLU", output, arguments,
+                        kernels::bias_relu_backward_cuda<Stored>);
+  });
+  return {passed.contiguous(y.suggest_memory_format()), bias_gradient};
+}
+
 class AddBiasRelu : public torch::autograd::Function<AddBiasRelu> {
  public:
   using Optional = std::optional<at::Tensor>;  // an undefined one cannot be passed
@@ -77,20 +119,28 @@ class AddBiasRelu : public torch::autograd::Function<AddBiasRelu> {
 
   static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
     auto& saved = context->saved_data;
-    at::Tensor gradient = output_gradients[0];
-    if (saved["relu"].toBool()) {
-      gradient = at::threshold_backward(gradient, context->get_saved_variables()[0], 0);
-    }
-    const at::ScalarType wide = gradient.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    return {
-        gradient,
-        saved["bias"].toBool() ? gradient.sum({0, 2, 3}, /*keepdim=*/false, wide) : at::Tensor(),
-        saved["residual"].toBool() ? gradient : at::Tensor(),
-        {}};
+    const bool wants_bias = saved["bias"].toBool();
+    const at::Tensor& dy = output_gradients[0];
+    const BiasReluGradients gradients =
+        saved["relu"].toBool()
+            ? bias_relu_backward(context->get_saved_variables()[0], dy, wants_bias)
+            : BiasReluGradients{dy, wants_bias ? sum_of_channels(dy) : at::Tensor()};
+    return {gradients.input,
+            gradients.bias,
+            saved["residual"].toBool() ? gradients.input : at::Tensor(),
+            {}};
   }
 };
 
 }  // namespace
+
+BiasReluGradients bias_relu_backward(const at::Tensor& y, const at::Tensor& dy, bool wants_bias) {
+  RETINA_CHECK(y.dim() == 4 && dy.sizes() == y.sizes() && dy.scalar_type() == y.scalar_type(),
+               dy.sizes());
+  if (wants_bias && y.is_cuda() && y.numel() > 0) return passed_and_summed(y, dy);
+  const at::Tensor gradient = at::threshold_backward(dy, y, 0);
+  return {gradient, wants_bias ? sum_of_channels(gradient) : at::Tensor()};
+}
 
 at::Tensor bias_relu(const at::Tensor& x, const BiasRelu& what) {
   const auto& [bias, residual, relu] = what;

@@ -22,4 +22,17 @@ struct BiasRelu {
 // add and relu (tests/ops).
 at::Tensor bias_relu(const at::Tensor& x, const BiasRelu& what);
 
+struct BiasReluGradients {
+  at::Tensor input;  // [N, C, H, W]: of x, and of the residual
+  at::Tensor bias;   // [C] f32, of f64 f64; undefined where nobody wants it
+};
+
+// What a ReLU that gave `y` lets pass of `dy`, and its sums over images and pixels.
+//   y, dy [N, C, H, W] f32, f64 or bf16 of one device, any strides
+// dy' is 0 where y <= 0, else dy; NaN in y lets it pass, as in LibTorch. A GPU makes dy' and the
+// sums in one pass where there are sums to make: of up to about 128 values in f32, of these in f64,
+// in a fixed order. The bits do not depend on timing; the sums differ from a CPU's by their order
+// (tests/gpu). On a GPU the sums have no gradient themselves.
+BiasReluGradients bias_relu_backward(const at::Tensor& y, const at::Tensor& dy, bool wants_bias);
+
 }  // namespace retina

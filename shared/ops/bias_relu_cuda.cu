@@ -1,10 +1,9 @@
+#include "shared/ops/channel_sums.cuh"
 #include "shared/ops/kernels.h"
 #include "shared/ops/launch_cuda.cuh"
 
 namespace retina::kernels {
 namespace {
-
-constexpr int kThreads = 256;
 
 // A value a thread.
 template <class Stored>
@@ -39,6 +38,50 @@ bool suits_packs(const BiasRelu<Stored>& b) {
          is_aligned_to_packs(b.residual) && b.count / kValues < (std::int64_t{1} << 32);
 }
 
+// --- Backward ------------------------------------------------------------------------------------
+
+// One pass over y and dy: dy', and its sums in the partials.
+template <class Stored, int kValues>
+__global__ void __launch_bounds__(kThreads, kWideBlocks) pass_and_add(BiasReluBackward<Stored> b) {
+  using Sum = ThreadSum<Loaded<Stored>, kValues>;
+  __shared__ Sum sums[1][kValues][kThreads + 1];
+  const Share share = share_of<kValues>(b, Order::kForwards);
+  Sum thread_sums[kValues] = {};
+  if (share.count > 0) {
+    const Stored* const sources[] = {b.output, b.output_gradients};
+    for_each_pack<kValues, 4>(
+        share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[2]) {
+          Pack<Stored, kValues> passed;
+#pragma unroll
+          for (int v = 0; v < kValues; ++v) {
+            const auto gradient =
+                through_relu(loaded(packs[0].values[v]), loaded(packs[1].values[v]));
+            thread_sums[v] += static_cast<Sum>(gradient);
+            store(gradient, passed.values + v);
+          }
+          store_pack(passed, b.gradient + place);
+        });
+  }
+#pragma unroll
+  for (int v = 0; v < kValues; ++v) sums[0][v][threadIdx.x] = thread_sums[v];
+  __syncthreads();
+  put_partials<Sum, 1, kValues>(b, share, sums);
+}
+
+template <class Stored>
+__global__ void finish_bias(BiasReluBackward<Stored> b) {
+  __shared__ double block_sums[1][kThreads];
+  const ChannelSums<1> sums = add_chunks(b, block_sums);
+  if (sums.are_whole) b.bias_gradient[sums.channel] = static_cast<Loaded<Stored>>(sums.values[0]);
+}
+
+template <int kValues, class Stored>
+void launch_backward(const BiasReluBackward<Stored>& b, cudaStream_t stream) {
+  const unsigned finish_blocks = blocks_for(b.channel_count, kSlots);
+  pass_and_add<Stored, kValues><<<grid_of<kValues>(b), kThreads, 0, stream>>>(b);
+  finish_bias<Stored><<<finish_blocks, kThreads, 0, stream>>>(b);
+}
+
 }  // namespace
 
 template <class Stored>
@@ -57,5 +100,25 @@ const char* bias_relu_cuda(const BiasRelu<Stored>& b, void* stream) {
 template const char* bias_relu_cuda(const BiasRelu<float>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<double>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<Bfloat16>&, void*);
+
+template <class Stored>
+const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>& b, void* stream) {
+  if (b.row_count == 0) return nullptr;
+  const auto on = static_cast<cudaStream_t>(stream);
+  constexpr int kValues = kPackBytes / sizeof(Stored);
+  const bool suits_packs = b.channel_count % kValues == 0 && is_aligned_to_packs(b.output) &&
+                           is_aligned_to_packs(b.output_gradients) &&
+                           is_aligned_to_packs(b.gradient);
+  if (suits_packs) {
+    launch_backward<kValues>(b, on);
+  } else {
+    launch_backward<1>(b, on);
+  }
+  return launch_problem();
+}
+
+template const char* bias_relu_backward_cuda(const BiasReluBackward<float>&, void*);
+template const char* bias_relu_backward_cuda(const BiasReluBackward<double>&, void*);
+template const char* bias_relu_backward_cuda(const BiasReluBackward<Bfloat16>&, void*);
 
 }  // namespace retina::kernels

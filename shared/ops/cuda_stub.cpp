@@ -44,6 +44,10 @@ const char* bias_relu_cuda(const BiasRelu<Stored>&, void*) {
   unavailable();
 }
 template <class Stored>
+const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>&, void*) {
+  unavailable();
+}
+template <class Stored>
 const char* group_norm_forward_cuda(const GroupNormForward<Stored>&, void*) {
   unavailable();
 }
@@ -78,6 +82,9 @@ template const char* dropout_cuda(const Dropout<Bfloat16>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<float>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<double>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<Bfloat16>&, void*);
+template const char* bias_relu_backward_cuda(const BiasReluBackward<float>&, void*);
+template const char* bias_relu_backward_cuda(const BiasReluBackward<double>&, void*);
+template const char* bias_relu_backward_cuda(const BiasReluBackward<Bfloat16>&, void*);
 template const char* group_norm_forward_cuda(const GroupNormForward<float>&, void*);
 template const char* group_norm_forward_cuda(const GroupNormForward<double>&, void*);
 template const char* group_norm_forward_cuda(const GroupNormForward<Bfloat16>&, void*);

@@ -58,20 +58,24 @@ void for_stored_type_of(const at::Tensor& tensor, const Body& body) {
 // Partial results that a loop keeps side by side: a compiler may not reorder a single one.
 constexpr std::int64_t kLanes = 8;
 
-// Runs the implementation for the device of `tensor`, cpu(arguments) or cuda(arguments, its current
-// stream). Throws Error{kInternal} with CUDA's text.
+// Runs cuda(arguments, the current stream of the GPU of `tensor`). Throws Error{kInternal} with
+// CUDA's text.
+template <class Arguments, class Cuda>
+void run_on_gpu(const char* operation, const at::Tensor& tensor, const Arguments& arguments,
+                const Cuda& cuda) {
+  const c10::impl::VirtualGuardImpl device(tensor.device().type());
+  void* const stream = device.getStream(tensor.device()).native_handle();  // a cudaStream_t
+  const char* const problem = cuda(arguments, stream);
+  if (problem != nullptr) throw Error(ErrorKind::kInternal, cat(operation, ": CUDA: ", problem));
+}
+
+// Runs the implementation for the device of `tensor`, cpu(arguments) or as run_on_gpu() does.
 template <class Arguments, class Cpu, class Cuda>
 void run_implementation(const char* operation, const at::Tensor& tensor, const Arguments& arguments,
                         const Cpu& cpu, const Cuda& cuda) {
-  if (tensor.is_cuda()) {
-    const c10::impl::VirtualGuardImpl device(tensor.device().type());
-    void* const stream = device.getStream(tensor.device()).native_handle();  // a cudaStream_t
-    const char* const problem = cuda(arguments, stream);
-    if (problem != nullptr) throw Error(ErrorKind::kInternal, cat(operation, ": CUDA: ", problem));
-  } else {
-    RETINA_CHECK(tensor.is_cpu(), "device ", tensor.device());
-    cpu(arguments);
-  }
+  if (tensor.is_cuda()) return run_on_gpu(operation, tensor, arguments, cuda);
+  RETINA_CHECK(tensor.is_cpu(), "device ", tensor.device());
+  cpu(arguments);
 }
 
 }  // namespace retina::kernels

@@ -26,6 +26,12 @@ RETINA_HOST_DEVICE T larger(T a, T b) {
   return a < b ? b : a;
 }
 
+// dy', the gradient before the ReLU that gave y: 0 where that is 0. NaN passes, as in LibTorch.
+template <class T>
+RETINA_HOST_DEVICE T through_relu(T y, T output_gradient) {
+  return y <= T(0) ? T(0) : output_gradient;
+}
+
 template <class T>
 RETINA_HOST_DEVICE T box_area(const T* box) {
   return (box[2] - box[0]) * (box[3] - box[1]);

@@ -200,6 +200,38 @@ RETINA_HOST_DEVICE void put_bias_relu(const BiasRelu<Stored>& b, std::int64_t ch
   store(b.relu && sum < T(0) ? T(0) : sum, x);
 }
 
+// Where channels are summed over R rows (channel_sums.cuh): the rows that a block of threads takes,
+// and the number of such chunks. Functions of the shape alone: the bits do not depend on the GPU.
+// 2^17 values of up to 256 channels or, so that there is work for all of a GPU, down to 2^14.
+RETINA_HOST_DEVICE std::int64_t rows_of_chunk(std::int64_t row_count, std::int64_t channel_count) {
+  const std::int64_t share = row_count * channel_count / 1024;
+  const std::int64_t most = smaller<std::int64_t>(larger<std::int64_t>(share, 1 << 14), 1 << 17);
+  return (most / smaller<std::int64_t>(channel_count, 256) + 31) / 32 * 32;
+}
+RETINA_HOST_DEVICE std::int64_t chunks_of_rows(std::int64_t row_count, std::int64_t channel_count) {
+  const std::int64_t rows = rows_of_chunk(row_count, channel_count);
+  return (row_count + rows - 1) / rows;
+}
+
+// The gradient of max(0, x + bias) on GPUs. y and what is like it lies channels-last: R = N H W
+// rows of C channels.
+template <class Stored, class T = Loaded<Stored>>
+struct BiasReluBackward {
+  const Stored* output;                   // y [R, C]
+  const Stored* output_gradients;         // dy [R, C]
+  std::int64_t row_count, channel_count;  // R, C
+  double* partials;                       // scratch [chunk_count(), C]
+  Stored* gradient;                       // dy' [R, C] out: dy where y > 0
+  T* bias_gradient;                       // [C] out: the sums of dy'
+
+  RETINA_HOST_DEVICE std::int64_t chunk_rows() const {
+    return rows_of_chunk(row_count, channel_count);
+  }
+  RETINA_HOST_DEVICE std::int64_t chunk_count() const {
+    return chunks_of_rows(row_count, channel_count);
+  }
+};
+
 // What both directions of group_norm_relu get; group_norm_formulas.h has the arithmetic. x and what
 // is like it, [N, P, C] of P pixels, lies channels-last. D = C / G channels a group.
 template <class Stored, class T = Loaded<Stored>>
@@ -253,16 +285,11 @@ struct BatchNorm {
   bool relu;
   double* partials;  // CUDA only: scratch [chunk_count(), C, 2]
 
-  // Rows that a block of threads takes, and their number. Functions of the shape alone: the bits do
-  // not depend on the GPU. 2^17 values of up to 256 channels or, so that there is work for all of a
-  // GPU, down to 2^14.
   RETINA_HOST_DEVICE std::int64_t chunk_rows() const {
-    const std::int64_t share = row_count * channel_count / 1024;
-    const std::int64_t most = smaller<std::int64_t>(larger<std::int64_t>(share, 1 << 14), 1 << 17);
-    return (most / smaller<std::int64_t>(channel_count, 256) + 31) / 32 * 32;
+    return rows_of_chunk(row_count, channel_count);
   }
   RETINA_HOST_DEVICE std::int64_t chunk_count() const {
-    return (row_count + chunk_rows() - 1) / chunk_rows();
+    return chunks_of_rows(row_count, channel_count);
   }
 };
 
@@ -311,6 +338,8 @@ template <class Stored>
 const char* dropout_cuda(const Dropout<Stored>& arguments, void* stream);
 template <class Stored>
 const char* bias_relu_cuda(const BiasRelu<Stored>& arguments, void* stream);
+template <class Stored>
+const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>& arguments, void* stream);
 template <class Stored>
 const char* group_norm_forward_cuda(const GroupNormForward<Stored>& arguments, void* stream);
 template <class Stored>

@@ -297,6 +297,39 @@ TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
   }
 }
 
+TEST(BiasReluOnGpu, HidesNoNanInGradientsAndTakesEmptyBatches) {
+  RETINA_TEST_DEVICE_OR_SKIP();
+  const auto ones = [] {
+    return torch::ones({2, 8, 5, 5}, test_device()).contiguous(at::MemoryFormat::ChannelsLast);
+  };
+  const at::Tensor y = ones(), dy = ones();
+  y[0][1][2][3] = std::numeric_limits<float>::quiet_NaN();
+  dy[1][4][2][3] = std::numeric_limits<float>::quiet_NaN();
+  const BiasReluGradients gradients = bias_relu_backward(y, dy, /*wants_bias=*/true);
+  EXPECT_EQ(gradients.input.isnan().sum().item<std::int64_t>(), 1);
+  EXPECT_EQ(gradients.bias[1].item<float>(), 50);
+  EXPECT_TRUE(gradients.bias[4].isnan().item<bool>());
+  const at::Tensor nothing = y.slice(0, 0, 0);
+  const BiasReluGradients empty = bias_relu_backward(nothing, nothing, /*wants_bias=*/true);
+  EXPECT_TRUE(empty.bias.eq(0).all().item<bool>());
+  EXPECT_FALSE(bias_relu_backward(y, dy, /*wants_bias=*/false).bias.defined());
+}
+
+TEST(BiasReluOnGpu, HasTheSameGradientsEveryTime) {
+  RETINA_TEST_DEVICE_OR_SKIP();
+  const auto draw = [](std::uint64_t seed) {
+    return random_tensor({.seed = seed, .shape = {3, 256, 50, 50}, .low = -1, .high = 1})
+        .to(test_device(), at::kBFloat16)
+        .contiguous(at::MemoryFormat::ChannelsLast);
+  };
+  const at::Tensor y = draw(5).relu(), dy = draw(6);
+  const BiasReluGradients first = bias_relu_backward(y, dy, /*wants_bias=*/true);
+  for (int run = 0; run < 5; ++run) {
+    const BiasReluGradients again = bias_relu_backward(y, dy, /*wants_bias=*/true);
+    EXPECT_TRUE(again.input.equal(first.input) && again.bias.equal(first.bias));
+  }
+}
+
 // x and dy [N, C, H, W], f32 (f64 where x is) weight and bias [C].
 struct NormInputs {
   at::Tensor x, dy, weight, bias;

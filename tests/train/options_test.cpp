@@ -365,6 +365,7 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--wire", "int8"},
                                                         {"--timeline-steps", "5:3"},
                                                         {"--tf32", "auto"},
+                                                        {"--fused-convolutions", "auto"},
                                                         {"--momentum", "1"},
                                                         {"--rho", "1"},
                                                         {"--lr-decay", "0"},
@@ -415,6 +416,12 @@ TEST(TrainOptions, CountStepsWithoutOverflow) {
 TEST(TrainOptions, MayChangeHowExactProductsAre) {
   EXPECT_TRUE(parse({}).compute.tf32);
   EXPECT_TRUE(may_change("tf32"));  // as the device may
+}
+
+TEST(TrainOptions, FusesConvolutionsWhereAskedAndMayChangeIt) {
+  EXPECT_FALSE(parse({}).compute.fused_convolutions);
+  EXPECT_TRUE(parse({"--fused-convolutions", "on"}).compute.fused_convolutions);
+  EXPECT_TRUE(may_change("fused-convolutions"));  // up to rounding it is the same
 }
 
 TEST(Task, ARecipeNamesItAndFillsWhatItNeeds) {

@@ -58,6 +58,7 @@ bool may_change(const std::string& name) {
                                                "expect-ranks",
                                                "stall-timeout",
                                                "tf32",
+                                               "fused-convolutions",
                                                "wire",
                                                "deterministic-reduce",
                                                "overlap-reduce",

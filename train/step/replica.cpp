@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/comm/activity.h"
 #include "shared/model/device.h"
+#include "shared/model/fused_conv.h"
 #include "train/step/memory_trace.h"
 
 namespace retina {
@@ -59,6 +61,20 @@ ElementType element_type(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+Fusing agreed(const Fusing& own, Communicator& communicator) {
+  communicator.label("agreement on fused convolutions");
+  const std::vector<std::string> problems = communicator.gather(own.problem, 0);
+  const auto first = std::find_if(problems.begin(), problems.end(),
+                                  [](const std::string& problem) { return !problem.empty(); });
+  std::string text;  // on rank 0
+  if (first != problems.end()) {
+    text = problems.size() > 1 ? cat("rank ", first - problems.begin(), ": ", *first) : *first;
+  }
+  Fusing all = own;
+  all.problem = communicator.broadcast(text, 0);
+  return all;
+}
 
 Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
     : options_(options),
@@ -129,12 +145,31 @@ std::vector<std::int64_t> Replica::trace_step(const Batch& batch) {
   return trace.peaks();
 }
 
+Fusing Replica::fuse_convolutions(const Batch& batch) {
+  FusedConvCheck check;
+  {
+    const at::NoGradGuard no_grad;
+    const Tf32Scope tf32(options_.tf32);
+    const FusedConvScope compares(check);
+    begin_step();
+    task_->forward(upload_.images(batch), batch);
+    drop_step();
+  }
+  Fusing fusing = agreed({.compared = check.compared(),
+                          .largest_share = check.largest_share(),
+                          .problem = check.problem()},
+                         communicator_);
+  fuses_convolutions_ = fusing.problem.empty();
+  return fusing;
+}
+
 TaskOutputs Replica::forward(const Batch& batch) {
   const PhaseScope phase(communicator_.activity(), Phase::kForward);
   const Tf32Scope tf32(options_.tf32);
   clock_.begin(&PartTimes::upload_ms);
   const at::Tensor images = upload_.images(batch);  // [N, 3, H, W]
   clock_.begin(&PartTimes::forward_ms);
+  const FusedConvScope fused(fuses_convolutions_);
   return task_->forward(images, batch);
 }
 

@@ -47,6 +47,15 @@ struct StepSums {
   PartTimes parts = {};
 };
 
+// What comparing fused convolutions with the separate calls came to.
+struct Fusing {
+  int compared = 0;          // shapes; 0: there is nothing to fuse
+  double largest_share = 0;  // of this rank's differences, of what rounding allows
+  std::string problem = {};  // why they are not fused; "" where they are
+};
+// Of all ranks' the first problem, with its rank; the same on all. Collective.
+Fusing agreed(const Fusing& own, Communicator& communicator);
+
 class Replica {
  public:
   // Weights drawn from the seed. Collective. `communicator` must outlive this.
@@ -68,6 +77,11 @@ class Replica {
   // gradient to the next, the same parts for every batch. No step is under way, and nothing of this
   // one stays. With sync_bn collective.
   std::vector<std::int64_t> trace_step(const Batch& batch);
+
+  // Fuses convolutions with what follows from here on (fused_conv.h), if on all ranks the forms
+  // agree in this micro-batch's shapes; nothing else of it stays. A GPU's; waits for it.
+  // Collective.
+  Fusing fuse_convolutions(const Batch& batch);
 
   // Call the next three in order for each micro-batch; on a GPU they return before the work is
   // done.
@@ -139,6 +153,7 @@ class Replica {
   void load(const Checkpoint& checkpoint, const std::string& source);
   ReplicaOptions options_;
   Communicator& communicator_;
+  bool fuses_convolutions_ = false;
   StepClock clock_;
   ImageUpload upload_;
   std::unique_ptr<TrainingTask> task_;

@@ -199,11 +199,29 @@ BIAS_RELU = [Mutant("bias_relu", *fields) for fields in [
     ("a pack too many", "number >= b.count / kValues", "number > b.count / kValues"),
     ("packs counted in 32 bits", "const std::int64_t number = ", "const int number = "),
     ("misaligned values in packs", "is_aligned_to_packs(b.values) &&", "true &&"),
-    ("packs of two pixels", "b.channel_count % kValues == 0", "true"),
+    ("packs of two pixels", "b.channel_stride == 1 && b.channel_count % kValues == 0", "b.channel_stride == 1"),
     ("packs in row-major order", "b.channel_stride == 1 &&", "true &&"),
+    ("pass_and_add without its barrier", "= thread_sums[v];\n  __syncthreads();", "= thread_sums[v];"),
+    ("sums of a thread from nothing", "Sum thread_sums[kValues] = {};",
+     "Sum thread_sums[kValues];\n  for (int v = 0; v < kValues; ++v) thread_sums[v] = 1;"),
+    ("sums before the mask", "thread_sums[v] += static_cast<Sum>(gradient);",
+     "thread_sums[v] += static_cast<Sum>(loaded(packs[1].values[v]));"),
+    ("the mask from dy", "{b.output, b.output_gradients}", "{b.output_gradients, b.output_gradients}"),
+    ("y and dy swapped", "{b.output, b.output_gradients}", "{b.output_gradients, b.output}"),
+    ("the gradient is not written", "store_pack(passed, b.gradient + place);", ""),
+    ("the gradient at another place", "b.gradient + place", "b.gradient + share.place"),
+    ("sums of one channel for all of a pack", "thread_sums[v] += ", "thread_sums[0] += "),
+    ("every thread writes a bias", "if (sums.are_whole) b.bias_gradient", "b.bias_gradient"),
+    ("gradients in packs of two rows", "suits_packs = b.channel_count % kValues == 0 &&", "suits_packs = b.channel_count > 3 &&"),
+    ("misaligned outputs in packs", "is_aligned_to_packs(b.output) &&", "true &&"),
+    ("misaligned gradients in packs", "is_aligned_to_packs(b.output_gradients) &&\n                           is_aligned_to_packs(b.gradient);", "true;"),
+    ("a gradient of nothing is launched", "b.row_count == 0", "b.row_count < 0"),
     ("the residual of another pack", "residual = reinterpret_cast<const Values*>(b.residual)[number]",
      "residual = reinterpret_cast<const Values*>(b.residual)[number / 2]"),
     ("the bias of the pack's first channel", "channel + i, &residual", "channel, &residual"),
+]] + [Mutant("bias_relu", *fields, "formulas.h") for fields in [
+    ("the mask lets 0 pass", "y <= T(0) ? T(0)", "y < T(0) ? T(0)"),
+    ("the mask stops NaN", "y <= T(0) ? T(0) : output_gradient", "y > T(0) ? output_gradient : T(0)"),
 ]]
 GROUP_NORM = [Mutant("group_norm", *fields) for fields in [
     ("add_squares without its barrier", "sums[1][threadIdx.x] = squares;\n  __syncthreads();\n  const Tile",
@@ -242,15 +260,6 @@ GROUP_NORM = [Mutant("group_norm", *fields) for fields in [
 BATCH_NORM = [Mutant("batch_norm", *fields) for fields in [
     ("add_squares without its barrier", "= squares;\n  }\n  __syncthreads();", "= squares;\n  }"),
     ("add_gradients without its barrier", "= products[v];\n  }\n  __syncthreads();", "= products[v];\n  }"),
-    ("add_chunks without its first barrier", "= second;\n  __syncthreads();\n  for", "= second;\n  for"),
-    ("add_chunks without the loop's barrier", "    }\n    __syncthreads();\n  }\n  return {channel", "    }\n  }\n  return {channel"),
-    ("threads past a tile's rows", "row < tile.rows && ", ""),
-    ("columns past the channels", "share.channel < norm.channel_count && ", ""),
-    ("a row too few", "(end - first + tile.rows - 1) / tile.rows", "(end - first) / tile.rows"),
-    ("tiles of one column too few", "(all + columns - 1) / columns", "all / columns"),
-    ("blocks backwards off by one", "gridDim.x - 1 - blockIdx.x", "gridDim.x - blockIdx.x"),
-    ("every block takes the first tile", "std::int64_t{block % tile.count} * tile.columns * kValues",
-     "std::int64_t{0} * tile.columns * kValues"),
     ("sums from nothing", "Sum thread_sums[kValues] = {}, thread_squares[kValues] = {};",
      "Sum thread_sums[kValues], thread_squares[kValues];\n  for (int v = 0; v < kValues; ++v) thread_sums[v] = thread_squares[v] = 1;"),
     ("gradients' sums from nothing", "Sum gradient_sums[kValues] = {}, products[kValues] = {};",
@@ -261,14 +270,6 @@ BATCH_NORM = [Mutant("batch_norm", *fields) for fields in [
     ("statistics without the origin", "channel_origin(f.norm, sums.channel) + distance", "distance"),
     ("all threads count from the channel's origin", "near[v] = loaded(norm.values[share.place + v]);",
      "near[v] = loaded(norm.values[share.channel + v]);"),
-    ("rows are not all added", "for (int row = 0; row < tile.rows; ++row)", "for (int row = 0; row < tile.rows - 1; ++row)"),
-    ("a channel too many in a tile", "i >= kValues * tile.columns || channel >= norm.channel_count", "i >= kValues * tile.columns"),
-    ("channels of the next tile, too", "i >= kValues * tile.columns || ", ""),
-    ("partials of the first chunk", "2 * (share.chunk * norm.channel_count + channel)", "2 * channel"),
-    ("a chunk too few", "chunk < chunk_count;", "chunk < chunk_count - 1;"),
-    ("half of the chunks' sums", "half >= kSlots;", "half > kSlots;"),
-    ("a slot past the channels", "threadIdx.x < kSlots && channel < norm.channel_count", "threadIdx.x < kSlots"),
-    ("every thread writes the statistics", "threadIdx.x < kSlots && channel", "channel"),
     ("negative variances", "variance < 0 ? 0 : variance", "-variance"),
     ("no residual", "kHasResidual ? loaded(packs[kSources - 1].values[v]) : T(0)", "T(0)"),
     ("the residual is x", "sources[kSources - 1] = f.residual;", "sources[kSources - 1] = f.norm.values;"),
@@ -288,17 +289,38 @@ BATCH_NORM = [Mutant("batch_norm", *fields) for fields in [
     ("misaligned values in packs", "is_aligned_to_packs(norm.values) && (is_aligned_to_packs(others) && ...)", "true"),
     ("empty batches are launched", "f.norm.row_count == 0", "f.norm.row_count < 0"),
     ("an input's gradient that nobody wants", "if (b.gradient != nullptr) {", "{"),
-]] + [Mutant("batch_norm", *fields, "batch_norm_formulas.h") for fields in [
+]] + [
+    Mutant("batch_norm", "the mask lets 0 pass", "y <= T(0) ? T(0)", "y < T(0) ? T(0)", "formulas.h"),
+] + [Mutant("batch_norm", *fields, "batch_norm_formulas.h") for fields in [
     ("the ReLU turns NaN to 0", "relu && y < T(0) ? T(0) : y", "relu && !(y > T(0)) ? T(0) : y"),
-    ("the mask lets 0 pass", "y <= T(0) ? T(0)", "y < T(0) ? T(0)"),
     ("the biased variance moves", "(count / larger(count - 1, 1.0))", "1.0"),
     ("the running statistics jump", "(1 - f.momentum)", "(0 * f.momentum)"),
-]] + [Mutant("batch_norm", *fields, "kernels.h") for fields in [
-    ("a chunk too few in the grid", "(row_count + chunk_rows() - 1) / chunk_rows()", "row_count / chunk_rows()"),
 ]]
-# A kernel's walk over its packs, with group norm and with batch norm.
-WALK = [Mutant(kernel, *fields, "launch_cuda.cuh") for kernel in ("batch_norm", "group_norm") for fields in [
-    ("values counted in 32 bits", "std::int64_t place, step;", "int place, step;"),
+# What batch norm and the gradient of bias and ReLU share.
+CHANNEL_SUMS = [Mutant(kernel, *fields, "channel_sums.cuh") for kernel in ("batch_norm", "bias_relu") for fields in [
+    ("add_chunks without its first barrier", "= out.values[s];\n  __syncthreads();\n  for", "= out.values[s];\n  for"),
+    ("add_chunks without the loop's barrier", "    }\n    __syncthreads();\n  }\n  out.are_whole", "    }\n  }\n  out.are_whole"),
+    ("threads past a tile's rows", "row < tile.rows && ", ""),
+    ("columns past the channels", "share.channel < rows.channel_count && ", ""),
+    ("a row too few", "(end - first + tile.rows - 1) / tile.rows", "(end - first) / tile.rows"),
+    ("tiles of one column too few", "(all + columns - 1) / columns", "all / columns"),
+    ("every block takes the first tile", "std::int64_t{block % tile.count} * tile.columns * kValues",
+     "std::int64_t{0} * tile.columns * kValues"),
+    ("rows are not all added", "for (int row = 0; row < tile.rows; ++row)", "for (int row = 0; row < tile.rows - 1; ++row)"),
+    ("a channel too many in a tile", "i >= kValues * tile.columns || channel >= rows.channel_count", "i >= kValues * tile.columns"),
+    ("channels of the next tile, too", "i >= kValues * tile.columns || ", ""),
+    ("partials of the first chunk", "kSums * (share.chunk * rows.channel_count + channel)", "kSums * channel"),
+    ("a chunk too few", "chunk < chunk_count;", "chunk < chunk_count - 1;"),
+    ("half of the chunks' sums", "half >= kSlots;", "half > kSlots;"),
+    ("a slot past the channels", "threadIdx.x < kSlots && out.channel < rows.channel_count", "threadIdx.x < kSlots"),
+    ("every thread writes the sums", "threadIdx.x < kSlots && out.channel", "out.channel"),
+    ("sums of a thread begin anywhere", "double totals[kSums] = {};", "double totals[kSums] = {1};"),
+]] + [Mutant(kernel, *fields, "kernels.h") for kernel in ("batch_norm", "bias_relu") for fields in [
+    ("a chunk too few in the grid", "(row_count + rows - 1) / rows", "row_count / rows"),
+]] + [Mutant("batch_norm", "blocks backwards off by one", "gridDim.x - 1 - blockIdx.x", "gridDim.x - blockIdx.x", "channel_sums.cuh")]
+# A kernel's walk over its packs, with each that has one.
+WALK = [Mutant(kernel, *fields, "launch_cuda.cuh") for kernel in ("batch_norm", "bias_relu", "group_norm") for fields in [
+    ("a walk counted in 32 bits", "std::int64_t place, step;", "int place, step;"),
     ("packs loaded past the end", "smaller(i + k, walk.count - 1)", "(i + k)"),
     ("packs used past the end", "if (i + k < walk.count) body", "body"),
     ("a pack too few", "for (int i = 0; i < walk.count; i += kAhead)", "for (int i = 0; i < walk.count - 1; i += kAhead)"),
@@ -309,7 +331,7 @@ LAUNCH = [Mutant("bias_relu", *fields, "launch_cuda.cuh") for fields in [
     ("half of a pack's alignment", "% kPackBytes == 0", "% (kPackBytes / 2) == 0"),
     ("half a pack is stored", "memcpy(&words, &pack, sizeof words);", "memcpy(&words, &pack, sizeof words / 2);"),
 ]]
-MUTANTS = MATCHER + ATSS + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + WALK + LAUNCH
+MUTANTS = MATCHER + ATSS + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + CHANNEL_SUMS + WALK + LAUNCH
 
 
 class Builder:

@@ -23,6 +23,8 @@ template <class Stored>
 void compute(const kernels::Dropout<Stored>& d);
 template <class Stored>
 void compute(const kernels::BiasRelu<Stored>& b);
+template <class Stored>
+void compute(const kernels::BiasReluBackward<Stored>& b);
 // Not the statistics: an operation keeps them to itself.
 template <class Stored>
 void compute(const kernels::GroupNormForward<Stored>& f);

@@ -220,6 +220,23 @@ template void compute(const BiasRelu<float>&);
 template void compute(const BiasRelu<double>&);
 template void compute(const BiasRelu<Bfloat16>&);
 
+template <class Stored>
+void compute(const BiasReluBackward<Stored>& b) {
+  for (std::int64_t channel = 0; channel < b.channel_count; ++channel) {
+    double sum = 0;
+    for (std::int64_t row = 0; row < b.row_count; ++row) {
+      const std::int64_t i = row * b.channel_count + channel;
+      const auto passed = through_relu(loaded(b.output[i]), loaded(b.output_gradients[i]));
+      store(passed, b.gradient + i);
+      sum += static_cast<double>(passed);
+    }
+    b.bias_gradient[channel] = static_cast<Loaded<Stored>>(sum);
+  }
+}
+template void compute(const BiasReluBackward<float>&);
+template void compute(const BiasReluBackward<double>&);
+template void compute(const BiasReluBackward<Bfloat16>&);
+
 namespace {
 
 // Calls body(channel, its norm in f64, place of a value), group by group, with the statistics.

@@ -211,6 +211,20 @@ template void compute(const kernels::BiasRelu<float>&);
 template void compute(const kernels::BiasRelu<double>&);
 template void compute(const kernels::BiasRelu<Bfloat16>&);
 
+template <class Stored>
+void compute(const kernels::BiasReluBackward<Stored>& b) {
+  const auto shaped = [&](const Stored* data) {
+    return channels_last(data, 1, b.row_count, b.channel_count);
+  };
+  const BiasReluGradients gradients =
+      bias_relu_backward(shaped(b.output), shaped(b.output_gradients), /*wants_bias=*/true);
+  copy_channels_last(gradients.input, b.gradient);
+  copy(gradients.bias, b.bias_gradient);
+}
+template void compute(const kernels::BiasReluBackward<float>&);
+template void compute(const kernels::BiasReluBackward<double>&);
+template void compute(const kernels::BiasReluBackward<Bfloat16>&);
+
 namespace {
 
 template <class Stored>

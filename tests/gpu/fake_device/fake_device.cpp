@@ -9,6 +9,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
@@ -431,6 +432,38 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
   }
 }
 
+// cuDNN's, of one group: sums in f32, rounded once.
+at::Tensor cudnn_convolution_add_relu(const at::Tensor& x, const at::Tensor& weight,
+                                      const at::Tensor& z, const std::optional<at::Scalar>& alpha,
+                                      const std::optional<at::Tensor>& bias,
+                                      c10::IntArrayRef stride, c10::IntArrayRef padding,
+                                      c10::IntArrayRef dilation, std::int64_t groups) {
+  std::int64_t fault = 0;
+  {
+    const Lock lock(state().mutex);
+    check_broken();
+    ++state().counts.fused_convolutions;
+    fault = state().faults.fused_convolution;
+  }
+  TORCH_CHECK(fault != 3, "GET was unable to find an engine to execute this computation");
+  TORCH_CHECK(!bias || bias->scalar_type() == x.scalar_type(), "a bias of another type");
+  const at::ScalarType wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  at::Tensor y = at::conv2d(on_cpu(x).to(wide), on_cpu(weight).to(wide), {}, stride, padding,
+                            dilation, groups);
+  if (bias && fault != 1) y += on_cpu(*bias).to(wide).view({1, -1, 1, 1});
+  if (z.defined()) y.add_(on_cpu(z).to(wide), alpha.value_or(1));
+  if (fault == 2) y.nan_to_num_(0);
+  return on_device(y.relu_().to(x.scalar_type()));
+}
+
+at::Tensor cudnn_convolution_relu(const at::Tensor& x, const at::Tensor& weight,
+                                  const std::optional<at::Tensor>& bias, c10::IntArrayRef stride,
+                                  c10::IntArrayRef padding, c10::IntArrayRef dilation,
+                                  std::int64_t groups) {
+  return cudnn_convolution_add_relu(x, weight, {}, std::nullopt, bias, stride, padding, dilation,
+                                    groups);
+}
+
 at::Tensor empty(c10::IntArrayRef sizes, std::optional<at::ScalarType> type,
                  std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
                  std::optional<at::MemoryFormat> format) {
@@ -513,6 +546,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
     library.impl(whole,
                  torch::CppFunction::makeFromBoxedFunction<&retina::fake_device::run_on_cpu>());
   }
+  library.impl("cudnn_convolution_relu", &retina::fake_device::cudnn_convolution_relu);
+  library.impl("cudnn_convolution_add_relu", &retina::fake_device::cudnn_convolution_add_relu);
   library.impl("empty.memory_format", &retina::fake_device::empty);
   library.impl("empty_strided", &retina::fake_device::empty_strided);
   library.impl("copy_", &retina::fake_device::copy);

@@ -6,7 +6,7 @@
 //   host's memory must stay as it is, and has nothing that came from the device;
 // - memory is filled with NaN before it is given and when it is freed;
 // - every wait of the host for the device is counted;
-// - any call may be made to fail.
+// - any call may be made to fail, cuDNN's fused convolutions to be wrong.
 //
 // Linked into a program, it is there. Operations are computed when they are called: two streams
 // that do not wait for each other look as if they did.
@@ -23,6 +23,8 @@ struct Faults {
   std::int64_t memory_bytes = std::int64_t{8} << 30;
   std::int64_t out_of_memory_at = -1;  // allocation number, counted from 0; -1: none
   std::int64_t broken_from = -1;       // operation number
+  // cuDNN's fused convolutions: 1 forget the bias, 2 turn NaN into 0, 3 have no kernel.
+  std::int64_t fused_convolution = 0;
 };
 
 // Begins to count anew.
@@ -33,6 +35,7 @@ struct Counts {
   std::int64_t waits = 0;            // the host for the device
   std::vector<std::string> waiting;  // the operations that waited, in order
   std::int64_t late_copies = 0;      // that were not waited for
+  std::int64_t fused_convolutions = 0;
 };
 Counts counts();
 

@@ -17,7 +17,7 @@
 namespace retina {
 namespace {
 
-using testing::AnyOf, testing::ElementsAre, testing::HasSubstr, testing::IsEmpty,
+using testing::AllOf, testing::AnyOf, testing::ElementsAre, testing::HasSubstr, testing::IsEmpty,
     testing::IsSupersetOf, testing::Pair;
 
 at::Tensor pinned(int count, float value) {
@@ -98,6 +98,15 @@ class FakeTraining : public testing::Test {
   }
 
   double loss(const std::string& run) const { return first_step(job_ / run, "loss"); }
+  std::vector<double> losses(const std::string& run) const {  // of its steps
+    std::vector<double> all;
+    std::istringstream lines(read_file(job_ / run + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const JsonFile json = JsonFile::parse(line, run);
+      if (json.root().has("step_ms")) all.push_back(json.root().at("loss").as_double());
+    }
+    return all;
+  }
 
   const Job job_;
 };
@@ -172,6 +181,80 @@ TEST_F(FakeTraining, WaitsForNothingInAStepButTheStepBefore) {
     std::erase_if(more, [](const auto& one) { return one.second == 0; });
     EXPECT_THAT(more, ElementsAre(Pair("an event", 3)));
   }
+}
+
+// torchvision's v1, whose convolutions have a bias and a ReLU behind them.
+std::vector<std::string> v1(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> options = {
+      "--norm", "frozen", "--head-norm", "none", "--checkpoint-every", "1000epochs"};
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+// Of a micro-batch: two in each of ResNet-18's eight blocks, four a head on five levels.
+constexpr int kFusedConvolutions = 16 + 2 * 4 * 5;
+
+TEST_F(FakeTraining, FusesEveryConvolutionWithAReluForTheSameLosses) {
+  struct Runs {
+    Outcome few, many;  // of one step and of four
+    std::int64_t more(const char* what) const { return many.count(what) - few.count(what); }
+  };
+  const auto runs = [this](const std::string& name, const std::vector<std::string>& options) {
+    return Runs{train(name + "-few", 1, options), train(name + "-many", 4, options)};
+  };
+  const Runs plain = runs("plain", v1()), fused = runs("fused", v1({"--fused-convolutions", "on"}));
+  ASSERT_EQ(plain.many.result.exit_code, 0) << plain.many.result.err;
+  ASSERT_EQ(fused.many.result.exit_code, 0) << fused.many.result.err;
+  EXPECT_THAT(fused.many.result.err, HasSubstr("compared with the separate calls"));
+  EXPECT_THAT(fused.many.texts("violations"), IsEmpty());
+  EXPECT_EQ(plain.many.count("fused_convolutions"), 0);
+  EXPECT_EQ(fused.more("fused_convolutions"), 3 * kFusedConvolutions);
+  EXPECT_EQ(fused.more("waits"), 3) << "for the step before";
+  EXPECT_LE(fused.more("operations"), plain.more("operations"));
+  const std::vector<double> found = losses("fused-many"), expected = losses("plain-many");
+  ASSERT_EQ(found.size(), 4U);
+  ASSERT_EQ(expected.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i]) << i;
+  for (const Runs* one : {&plain, &fused}) {
+    EXPECT_THAT(one->many.texts("kernels"),
+                IsSupersetOf({"pass_and_add<Stored, kValues>", "finish_bias<Stored>"}));
+  }
+}
+
+TEST_F(FakeTraining, FusesConvolutionsInBfloat16) {
+  const Outcome plain = train("plain", 1, v1({"--precision", "bf16"})),
+                fused =
+                    train("fused", 1, v1({"--precision", "bf16", "--fused-convolutions", "on"}));
+  ASSERT_EQ(plain.result.exit_code, 0) << plain.result.err;
+  ASSERT_EQ(fused.result.exit_code, 0) << fused.result.err;
+  EXPECT_THAT(fused.result.err, HasSubstr("compared with the separate calls"));
+  EXPECT_GE(fused.count("fused_convolutions"), kFusedConvolutions);
+  EXPECT_NEAR(loss("fused"), loss("plain"), 0.01 * loss("plain"));
+}
+
+TEST_F(FakeTraining, DoesNotFuseConvolutionsThatCudnnGetsWrong) {
+  const Outcome plain = train("plain", 1, v1());
+  ASSERT_EQ(plain.result.exit_code, 0) << plain.result.err;
+  // By their numbers in fake_device.h.
+  const std::vector<const char*> problems = {"times as much as rounding may",
+                                             "turns NaN into a number", "unable to find an engine"};
+  for (std::size_t fault = 1; fault <= problems.size(); ++fault) {
+    const std::string run = cat("fault", fault);
+    const Outcome wrong = train(run, 1, v1({"--fused-convolutions", "on"}),
+                                {{"RETINA_FAKE_FUSED_CONVOLUTION", cat(fault)}});
+    ASSERT_EQ(wrong.result.exit_code, 0) << wrong.result.err;
+    EXPECT_THAT(wrong.result.err, AllOf(HasSubstr("warning: --fused-convolutions on: 3x3"),
+                                        HasSubstr(problems[fault - 1])));
+    EXPECT_LE(wrong.count("fused_convolutions"), 2) << "those of the comparison";
+    EXPECT_EQ(loss(run), loss("plain"));
+  }
+}
+
+TEST_F(FakeTraining, SaysWhereThereIsNothingToFuse) {
+  const Outcome outcome = train("normed", 1, {"--fused-convolutions", "on"});
+  ASSERT_EQ(outcome.result.exit_code, 0) << outcome.result.err;
+  EXPECT_THAT(outcome.result.err,
+              HasSubstr("no convolution of this network has a bias and a ReLU"));
+  EXPECT_EQ(outcome.count("fused_convolutions"), 0);
 }
 
 TEST_F(FakeTraining, GoesOnAfterMemoryThatRanOut) {

@@ -1,7 +1,7 @@
 // Makes a program run on fake_device.h: linked in beside its main(). The environment says what goes
-// wrong, RETINA_FAKE_MEMORY_BYTES, RETINA_FAKE_OUT_OF_MEMORY_AT and RETINA_FAKE_BROKEN_FROM; at its
-// end it writes what was counted to the file RETINA_FAKE_REPORT, or, without one, exits with 86
-// where memory was touched that a copy needed.
+// wrong, RETINA_FAKE_MEMORY_BYTES, RETINA_FAKE_OUT_OF_MEMORY_AT, RETINA_FAKE_BROKEN_FROM and
+// RETINA_FAKE_FUSED_CONVOLUTION; at its end it writes what was counted to the file
+// RETINA_FAKE_REPORT, or, without one, exits with 86 where memory was touched that a copy needed.
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -24,6 +24,7 @@ struct Program {
     take("RETINA_FAKE_MEMORY_BYTES", faults.memory_bytes);
     take("RETINA_FAKE_OUT_OF_MEMORY_AT", faults.out_of_memory_at);
     take("RETINA_FAKE_BROKEN_FROM", faults.broken_from);
+    take("RETINA_FAKE_FUSED_CONVOLUTION", faults.fused_convolution);
     reset(faults);
   }
 
@@ -41,7 +42,8 @@ struct Program {
         .field("operations", counted.operations)
         .field("allocations", counted.allocations)
         .field("waits", counted.waits)
-        .field("late_copies", counted.late_copies);
+        .field("late_copies", counted.late_copies)
+        .field("fused_convolutions", counted.fused_convolutions);
     json.key("waiting").begin_array();
     for (const std::string& who : counted.waiting) json.value(who);
     json.end_array().key("violations").begin_array();
