@@ -57,5 +57,6 @@ const char* bias_relu_cuda(const BiasRelu<Stored>& b, void* stream) {
 template const char* bias_relu_cuda(const BiasRelu<float>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<double>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<Bfloat16>&, void*);
+template const char* bias_relu_cuda(const BiasRelu<Float16>&, void*);
 
 }  // namespace retina::kernels
