@@ -210,7 +210,7 @@ TEST(Dropout, RefusesWhatItsNumbersCannotHold) {
   }
   EXPECT_THROW(dropout(x, 0.5, slots_from(0, 3), kDraw), Error);
   EXPECT_THROW(dropout(x, 0.5, slots.to(at::kInt), kDraw), Error);
-  EXPECT_THROW(dropout(x.to(at::kHalf), 0.5, slots, kDraw), Error);
+  EXPECT_THROW(dropout(x.to(at::kInt), 0.5, slots, kDraw), Error);
 }
 
 }  // namespace
