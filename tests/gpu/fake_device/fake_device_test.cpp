@@ -115,9 +115,14 @@ TEST_F(FakeTraining, HasTheCpusLossesAndTouchesNoMemoryThatACopyNeeds) {
                                                    "add_gradients<Stored, kValues, true>"}));
 }
 
+// CPUs take long for convolutions in half.
+std::vector<std::string> small_heads(const std::string& precision) {
+  return {"--precision", precision, "--fpn-channels", "64", "--head-convs", "1"};
+}
+
 TEST_F(FakeTraining, TrainsBatchNormIn16Bit) {
   for (const std::string precision : {"bf16", "fp16"}) {
-    const std::vector<std::string> more = {"--precision", precision};
+    const std::vector<std::string> more = small_heads(precision);
     const std::string on_device = "fake-" + precision, on_cpu = "cpu-" + precision;
     const Outcome fake = train(on_device, 2, more);
     ASSERT_EQ(fake.result.exit_code, 0) << fake.result.err;
@@ -164,7 +169,7 @@ TEST_F(FakeTraining, HasTheCpusQualityLossesOfAdaptivelyChosenAnchors) {
 // What a longer run waits for more often than a shorter one is in its steps: each waits for the one
 // before it, after it has been launched itself.
 TEST_F(FakeTraining, WaitsForNothingInAStepButTheStepBefore) {
-  for (std::vector<std::string> options : {{}, kQuality, {"--precision", "fp16"}}) {
+  for (std::vector<std::string> options : {{}, kQuality, small_heads("fp16")}) {
     const std::string kind = cat(options.size());
     options.insert(options.end(), {"--checkpoint-every", "1000epochs"});
     const Outcome few = train("few" + kind, 1, options), many = train("many" + kind, 4, options);

