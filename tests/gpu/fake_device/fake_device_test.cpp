@@ -170,7 +170,7 @@ TEST_F(FakeTraining, HasTheCpusQualityLossesOfAdaptivelyChosenAnchors) {
 // before it, after it has been launched itself.
 TEST_F(FakeTraining, WaitsForNothingInAStepButTheStepBefore) {
   for (std::vector<std::string> options : {{}, kQuality, small_heads("fp16")}) {
-    const std::string kind = cat(options.size());
+    const std::string kind = options.empty() ? "" : options.back();
     options.insert(options.end(), {"--checkpoint-every", "1000epochs"});
     const Outcome few = train("few" + kind, 1, options), many = train("many" + kind, 4, options);
     ASSERT_EQ(many.result.exit_code, 0) << many.result.err;
