@@ -190,7 +190,9 @@ void declare_run(Cli& cli, TrainOptions& o) {
              "refuse to start with a different number; 0: any");
   cli.option("stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
              "end the job when others wait this long for a rank that is alive; at least 10 steps");
-  cli.choice("precision", o.compute.precision, kPrecisions, "of convolutions; weights stay fp32");
+  cli.choice(
+      "precision", o.compute.precision, kPrecisions,
+      "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss");
   cli.on_off(
       "tf32", o.compute.tf32,
       "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "

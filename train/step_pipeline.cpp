@@ -8,23 +8,23 @@
 #include "shared/comm/activity.h"
 
 namespace retina {
-namespace {
 
-// Why a step with these sums over all ranks made no update, as RetiredStep::problem.
-std::string problem_of(Task task, const TaskMetrics& metrics, double gradient_norm) {
-  if (!std::isfinite(total_loss(task, metrics))) {
+std::string problem_of(const StepMetrics& step) {
+  if (!std::isfinite(step.loss())) {
     std::string parts;
-    for (std::size_t i = 0; i < task_metrics(task).size(); ++i) {
-      const TaskMetric& metric = task_metrics(task)[i];
-      if (metric.is_loss) parts += cat(parts.empty() ? "" : ", ", metric.label, " ", metrics[i]);
+    for (std::size_t i = 0; i < task_metrics(step.task).size(); ++i) {
+      const TaskMetric& metric = task_metrics(step.task)[i];
+      if (metric.is_loss) {
+        parts += cat(parts.empty() ? "" : ", ", metric.label, " ", step.values[i]);
+      }
     }
     return cat("the loss is not finite (", parts, ")");
   }
-  if (std::isfinite(gradient_norm)) return "";
-  return cat("the gradient is not finite (norm ", gradient_norm, ")");
+  // The next step has a smaller loss scale.
+  if (step.made_update() || step.loss_scale > kLeastLossScale) return "";
+  return cat("the gradient is not finite (norm ", step.gradient_norm, ")",
+             step.loss_scale > 0 ? cat(", with a loss scale of ", shortest(step.loss_scale)) : "");
 }
-
-}  // namespace
 
 StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss) {
   // The metrics' sums, then the news.
@@ -33,6 +33,7 @@ StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss)
     const StepSums made = replica_.take_metrics();  // waits for the device
     StepMetrics& oldest = under_way_.front().metrics;
     oldest.gradient_norm = made.gradient_norm;
+    oldest.loss_scale = made.loss_scale;
     oldest.parts = made.parts;
     std::copy(made.of_task.begin(), made.of_task.end(), sums);
   }
@@ -66,7 +67,7 @@ RetiredStep StepPipeline::take_oldest(const TaskMetrics& loss) {
   step.metrics.images_per_second =
       static_cast<double>(step.metrics.images) / (retired_seconds_ - begun);
   step.metrics.values = loss;
-  step.problem = problem_of(step.metrics.task, loss, step.metrics.gradient_norm);
+  step.problem = problem_of(step.metrics);
   return step;
 }
 

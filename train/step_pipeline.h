@@ -28,9 +28,13 @@ struct RetiredStep {
   // Complete: the losses are sums over ranks, the time is that from the step's begin, or the end of
   // the one before where that was still under way, to its own end.
   StepMetrics metrics;
-  // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well.
+  // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well, and
+  // where a smaller loss scale may make the gradient finite.
   std::string problem;
 };
+
+// Why training cannot go on from a step with these metrics over all ranks; "" where it can.
+std::string problem_of(const StepMetrics& step);
 
 class StepPipeline {
  public:

@@ -196,7 +196,12 @@ bool Trainer::take_in(const RetiredStep& step) {
     return false;
   }
   state_.schedule.add_loss(step.metrics.loss(), step.metrics.images);
-  state_.rollback.made_step();
+  if (step.metrics.made_update()) {
+    state_.rollback.made_step();
+  } else if (run_.communicator.is_root()) {
+    log_info("step ", step.metrics.step, ": the gradient overflowed fp16 with a loss scale of ",
+             shortest(step.metrics.loss_scale), ": no update, the next step's scale is half of it");
+  }
   run_.monitor.add(step.metrics);
   return true;
 }

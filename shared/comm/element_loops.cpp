@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "shared/base/bfloat16.h"
 #include "shared/base/error.h"
-#include "shared/comm/float16.h"
+#include "shared/base/float16.h"
 
 namespace retina {
 namespace {

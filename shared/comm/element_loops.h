@@ -1,6 +1,6 @@
 // Loops over the elements of buffers, as fast as the machine's vectors allow, with the same bits on
-// every machine: between f32 and the 16-bit floats of the wire (float16.h), where `type` is
-// kFloat16 or kBFloat16, and sums of any type in a stated order.
+// every machine: between f32 and the 16-bit floats of the wire (base/float16.h, base/bfloat16.h),
+// where `type` is kFloat16 or kBFloat16, and sums of any type in a stated order.
 #pragma once
 
 #include <cstddef>

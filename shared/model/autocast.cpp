@@ -4,11 +4,22 @@
 
 namespace retina {
 
+at::ScalarType type_of(Precision precision) {
+  switch (precision) {
+    case Precision::kBf16:
+      return at::kBFloat16;
+    case Precision::kFp16:
+      return at::kHalf;
+    default:
+      return at::kFloat;
+  }
+}
+
 AutocastScope::AutocastScope(Precision precision, c10::DeviceType device)
-    : enabled_(precision == Precision::kBf16), device_(device) {
+    : enabled_(precision != Precision::kFp32), device_(device) {
   if (!enabled_) return;
   at::autocast::set_autocast_enabled(device_, true);
-  at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+  at::autocast::set_autocast_dtype(device_, type_of(precision));
   at::autocast::increment_nesting();
 }
 

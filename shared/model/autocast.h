@@ -1,14 +1,18 @@
-// bfloat16 convolutions by LibTorch's autocast.
+// Convolutions in 16 bit by LibTorch's autocast.
 #pragma once
 
 #include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
 
 #include "shared/model/precision.h"
 
 namespace retina {
 
-// With kBf16, convolutions on `device` compute in bfloat16 within its life; weights stay f32 and
-// are cast once a scope. With kFp32 it does nothing.
+// What convolutions take: kFloat, kBFloat16 or kHalf.
+at::ScalarType type_of(Precision precision);
+
+// With kBf16 and kFp16, convolutions on `device` take that type within its life; weights stay f32
+// and are cast once a scope. With kFp32 it does nothing.
 class AutocastScope {
  public:
   AutocastScope(Precision precision, c10::DeviceType device);

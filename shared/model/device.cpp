@@ -10,7 +10,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/log.h"
@@ -20,7 +20,11 @@ namespace retina {
 namespace {
 
 // LibTorch's names of what CPUs have.
-constexpr std::array<const char*, 2> kBf16Units = {"avx512_bf16", "amx_bf16"};
+const std::vector<const char*>& cpu_units(Precision precision) {
+  static const std::vector<const char*> kBf16 = {"avx512_bf16", "amx_bf16"},
+                                        kFp16 = {"avx512_fp16"};
+  return precision == Precision::kBf16 ? kBf16 : kFp16;
+}
 
 constexpr auto kAllPools = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
@@ -49,19 +53,26 @@ void set_tf32(bool on) {
   at::globalContext().setAllowTF32CuBLAS(on);
 }
 
-bool has_bf16_units(const c10::Device& device) {
-  if (device.is_cuda()) return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
+bool has_units_for(Precision precision, const c10::Device& device) {
+  if (precision == Precision::kFp32) return true;
+  if (device.is_cuda()) {
+    return precision == Precision::kFp16 ||
+           at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();
+  }
   const auto capabilities = at::cpu::get_cpu_capabilities();
-  return std::any_of(kBf16Units.begin(), kBf16Units.end(), [&](const char* unit) {
+  const std::vector<const char*>& units = cpu_units(precision);
+  return std::any_of(units.begin(), units.end(), [&](const char* unit) {
     const auto found = capabilities.find(unit);
     return found != capabilities.end() && found->second.toBool();
   });
 }
 
 void warn_of_slow_precision(Precision precision, const c10::Device& device) {
-  if (precision != Precision::kBf16 || has_bf16_units(device)) return;
-  log_warning("--precision bf16: ", device_text(device),
-              " has no bfloat16 units, so that convolutions take longer than in fp32");
+  if (has_units_for(precision, device)) return;
+  log_warning("--precision ", word_of(kPrecisions, precision), ": ", device_text(device),
+              " has no ", precision == Precision::kBf16 ? "bfloat16" : "float16",
+              " units, so that convolutions take longer than in fp32",
+              device.is_cuda() ? "; --precision fp16 is what it has" : "");
 }
 
 std::shared_ptr<void> allocate_pinned(std::size_t bytes) {

@@ -30,9 +30,9 @@ std::string device_text(const c10::Device& device);
 // so. Process-wide; no effect on CPUs.
 void set_tf32(bool on);
 
-// Whether the device multiplies bfloat16 by itself: GPUs from Ampere on, x86 CPUs with AVX512-BF16
-// or AMX.
-bool has_bf16_units(const c10::Device& device);
+// Whether the device multiplies numbers of this type by itself. bf16: GPUs from Ampere on, x86 CPUs
+// with AVX512-BF16 or AMX; fp16: GPUs, x86 CPUs with AVX512-FP16; fp32: all.
+bool has_units_for(Precision precision, const c10::Device& device);
 
 // A log line where `precision` makes convolutions slower than f32 would be.
 void warn_of_slow_precision(Precision precision, const c10::Device& device);

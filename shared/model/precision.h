@@ -5,9 +5,9 @@
 
 namespace retina {
 
-enum class Precision { kFp32, kBf16 };
+enum class Precision { kFp32, kBf16, kFp16 };
 
-inline const Choices<Precision> kPrecisions = {{"fp32", Precision::kFp32},
-                                               {"bf16", Precision::kBf16}};
+inline const Choices<Precision> kPrecisions = {
+    {"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}};
 
 }  // namespace retina

@@ -19,12 +19,13 @@ struct BatchNorm {
 // y = max(0, (x - mean) / sqrt(var + eps) weight + bias + residual), mean and biased variance of a
 // channel over all images and pixels. running += momentum (found - running), with the variance
 // unbiased; of a single value there is no unbiased one, and 0 is taken.
-//   x [N, C, H, W] f32, f64 or bf16, any strides; channels-last is read where it lies, all else is
+//   x [N, C, H, W] f32, f64, bf16 or f16, any strides; channels-last is read where it lies, all
+//   else is
 //     copied into it first
 // returns x's shape, type and suggested memory format. Statistics and arithmetic are in f32 (f64 of
 // f64), sums in f64, on a GPU of about 128 values in f32 before; y is rounded once. NaN stays NaN.
 // Without values (N or H W is 0) y has none, nothing moves and the gradients of weight and bias are
-// 0. Autocast has no rule for it: bf16 x stays bf16. The gradient (each in the type of what it is
+// 0. Autocast has no rule for it: 16-bit x stays so. The gradient (each in the type of what it is
 // of) keeps x, two numbers a channel and, with a residual and a ReLU, y: there y says what the ReLU
 // let pass, else that is recomputed from x. It cannot be differentiated itself. The bits depend
 // neither on timing nor on the number of threads; a GPU differs from a CPU by the order of the sums

@@ -243,6 +243,7 @@ const char* batch_norm_forward_cuda(const BatchNormForward<Stored>& f, void* str
 template const char* batch_norm_forward_cuda(const BatchNormForward<float>&, void*);
 template const char* batch_norm_forward_cuda(const BatchNormForward<double>&, void*);
 template const char* batch_norm_forward_cuda(const BatchNormForward<Bfloat16>&, void*);
+template const char* batch_norm_forward_cuda(const BatchNormForward<Float16>&, void*);
 
 template <class Stored>
 const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>& b, void* stream) {
@@ -259,5 +260,6 @@ const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>& b, void* s
 template const char* batch_norm_backward_cuda(const BatchNormBackward<float>&, void*);
 template const char* batch_norm_backward_cuda(const BatchNormBackward<double>&, void*);
 template const char* batch_norm_backward_cuda(const BatchNormBackward<Bfloat16>&, void*);
+template const char* batch_norm_backward_cuda(const BatchNormBackward<Float16>&, void*);
 
 }  // namespace retina::kernels

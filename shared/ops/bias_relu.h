@@ -13,7 +13,8 @@ struct BiasRelu {
 };
 
 // y = max(0, x + bias + residual).
-//   x [N, C, H, W] f32, f64 or bf16. Dense in row-major or channels-last order, as a convolution's
+//   x [N, C, H, W] f32, f64, bf16 or f16. Dense in row-major or channels-last order, as a
+//   convolution's
 //     output is, it gives y its memory; else a dense copy does.
 //   what.bias f32, of f64 f64; what.residual: any strides
 // returns y; summed in f32 (of f64 in f64) from the left and rounded once. NaN stays NaN: a

@@ -100,6 +100,7 @@ const char* bias_relu_cuda(const BiasRelu<Stored>& b, void* stream) {
 template const char* bias_relu_cuda(const BiasRelu<float>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<double>&, void*);
 template const char* bias_relu_cuda(const BiasRelu<Bfloat16>&, void*);
+template const char* bias_relu_cuda(const BiasRelu<Float16>&, void*);
 
 template <class Stored>
 const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>& b, void* stream) {
@@ -120,5 +121,6 @@ const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>& b, void* str
 template const char* bias_relu_backward_cuda(const BiasReluBackward<float>&, void*);
 template const char* bias_relu_backward_cuda(const BiasReluBackward<double>&, void*);
 template const char* bias_relu_backward_cuda(const BiasReluBackward<Bfloat16>&, void*);
+template const char* bias_relu_backward_cuda(const BiasReluBackward<Float16>&, void*);
 
 }  // namespace retina::kernels

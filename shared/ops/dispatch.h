@@ -24,7 +24,9 @@ namespace retina::kernels {
 
 // How ATen calls a type of kernels.h.
 template <class Stored>
-using Element = std::conditional_t<std::is_same_v<Stored, Bfloat16>, at::BFloat16, Stored>;
+using Element =
+    std::conditional_t<std::is_same_v<Stored, Bfloat16>, at::BFloat16,
+                       std::conditional_t<std::is_same_v<Stored, Float16>, at::Half, Stored>>;
 
 // The elements of a tensor, nullptr for an undefined one.
 template <class Stored>
@@ -47,12 +49,13 @@ void for_type_of(const at::Tensor& tensor, const Body& body) {
   body(double{});
 }
 
-// The same with Bfloat16, too.
+// The same with Bfloat16 and Float16, too.
 template <class Body>
 void for_stored_type_of(const at::Tensor& tensor, const Body& body) {
-  if (tensor.scalar_type() != at::kBFloat16) return for_type_of(tensor, body);
   const c10::DeviceGuard guard(tensor.device());
-  body(Bfloat16{});
+  if (tensor.scalar_type() == at::kBFloat16) return body(Bfloat16{});
+  if (tensor.scalar_type() == at::kHalf) return body(Float16{});
+  for_type_of(tensor, body);
 }
 
 // Partial results that a loop keeps side by side: a compiler may not reorder a single one.

@@ -26,5 +26,6 @@ const char* dropout_cuda(const Dropout<Stored>& d, void* stream) {
 template const char* dropout_cuda(const Dropout<float>&, void*);
 template const char* dropout_cuda(const Dropout<double>&, void*);
 template const char* dropout_cuda(const Dropout<Bfloat16>&, void*);
+template const char* dropout_cuda(const Dropout<Float16>&, void*);
 
 }  // namespace retina::kernels

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "shared/base/bfloat16.h"
+#include "shared/base/float16.h"
 #include "shared/base/host_device.h"
 
 namespace retina {
@@ -90,8 +91,12 @@ RETINA_HOST_DEVICE float log1p_of_unit(float x) {
   return 2.0f * (s + (s * t) * h);
 }
 
-// How head outputs and their gradients lie in memory: f64, f32, or bfloat16 for f32 arithmetic.
+// How head outputs and their gradients lie in memory: f64, f32, or, for f32 arithmetic, bfloat16 or
+// half.
 struct Bfloat16 {
+  std::uint16_t bits;
+};
+struct Float16 {
   std::uint16_t bits;
 };
 RETINA_HOST_DEVICE double loaded(double value) {
@@ -103,6 +108,9 @@ RETINA_HOST_DEVICE float loaded(float value) {
 RETINA_HOST_DEVICE float loaded(Bfloat16 value) {
   return float_from_bfloat16(value.bits);
 }
+RETINA_HOST_DEVICE float loaded(Float16 value) {
+  return float_from_float16(value.bits);
+}
 template <class Stored>
 using Loaded = decltype(loaded(Stored()));
 
@@ -112,6 +120,9 @@ RETINA_HOST_DEVICE void store(T value, T* place) {
 }
 RETINA_HOST_DEVICE void store(float value, Bfloat16* place) {
   place->bits = bfloat16_from_float(value);
+}
+RETINA_HOST_DEVICE void store(float value, Float16* place) {
+  place->bits = float16_from_float(value);
 }
 
 // One term of the focal loss: f(x) = sigmoid(x)^gamma * softplus(x), the loss of a background logit

@@ -10,13 +10,14 @@ namespace retina {
 
 // y = max(0, (x - mean) / sqrt(var + eps) weight + bias), mean and biased variance over each
 // image's group: its pixels and C / group_count neighbouring channels.
-//   x       [N, C, H, W] f32, f64 or bf16, any strides; channels-last is read where it lies, all
+//   x       [N, C, H, W] f32, f64, bf16 or f16, any strides; channels-last is read where it lies,
+//   all
 //           else is copied into it first
 //   weight  [C] f32, of f64 x f64; bias likewise; on x's device
 //   eps     at least 0
 // returns x's shape, type and suggested memory format. Statistics and arithmetic are in f32 (f64 of
 // f64), sums in f64, y is rounded once. NaN stays NaN. Without values (N or H W is 0) y has none
-// and the gradients of weight and bias are 0. Autocast has no rule for it: bf16 x stays bf16. The
+// and the gradients of weight and bias are 0. Autocast has no rule for it: 16-bit x stays so. The
 // gradient (dx in x's type and format, weight's and bias's in theirs) keeps x and two numbers a
 // group, recomputes from x what the ReLU let pass, and cannot be differentiated itself. The bits of
 // an image depend neither on its batch nor on timing or the number of threads; a GPU differs from a

@@ -376,6 +376,7 @@ const char* group_norm_forward_cuda(const GroupNormForward<Stored>& f, void* str
 template const char* group_norm_forward_cuda(const GroupNormForward<float>&, void*);
 template const char* group_norm_forward_cuda(const GroupNormForward<double>&, void*);
 template const char* group_norm_forward_cuda(const GroupNormForward<Bfloat16>&, void*);
+template const char* group_norm_forward_cuda(const GroupNormForward<Float16>&, void*);
 
 template <class Stored>
 const char* group_norm_backward_cuda(const GroupNormBackward<Stored>& b, void* stream) {
@@ -393,5 +394,6 @@ const char* group_norm_backward_cuda(const GroupNormBackward<Stored>& b, void* s
 template const char* group_norm_backward_cuda(const GroupNormBackward<float>&, void*);
 template const char* group_norm_backward_cuda(const GroupNormBackward<double>&, void*);
 template const char* group_norm_backward_cuda(const GroupNormBackward<Bfloat16>&, void*);
+template const char* group_norm_backward_cuda(const GroupNormBackward<Float16>&, void*);
 
 }  // namespace retina::kernels

@@ -75,8 +75,16 @@ RETINA_WIDE void widen(const Bfloat16* __restrict values, std::int64_t count,
                        float* __restrict wide) {
   for (std::int64_t i = 0; i < count; ++i) wide[i] = loaded(values[i]);
 }
+RETINA_WIDE void widen(const Float16* __restrict values, std::int64_t count,
+                       float* __restrict wide) {
+  for (std::int64_t i = 0; i < count; ++i) wide[i] = loaded(values[i]);
+}
 RETINA_WIDE void narrow(const float* __restrict wide, std::int64_t count,
                         Bfloat16* __restrict values) {
+  for (std::int64_t i = 0; i < count; ++i) store(wide[i], values + i);
+}
+RETINA_WIDE void narrow(const float* __restrict wide, std::int64_t count,
+                        Float16* __restrict values) {
   for (std::int64_t i = 0; i < count; ++i) store(wide[i], values + i);
 }
 
@@ -199,8 +207,8 @@ HeadLossInput checked_input(const std::vector<at::Tensor>& levels, const at::Ten
   RETINA_CHECK(!levels.empty() && levels.size() <= std::size_t{kMaxLevels});
   RETINA_CHECK(matches.dim() == 2 && matches.scalar_type() == at::kLong && weights.dim() == 1);
   const at::Tensor& first = levels.front();
-  const bool is_bf16 = first.scalar_type() == at::kBFloat16;
-  RETINA_CHECK(weights.scalar_type() == (is_bf16 ? at::kFloat : first.scalar_type()));
+  const bool is_16_bit = c10::isReducedFloatingType(first.scalar_type());
+  RETINA_CHECK(weights.scalar_type() == (is_16_bit ? at::kFloat : first.scalar_type()));
   HeadLossInput input = {.matches = matches.contiguous(), .weights = weights.contiguous()};
   std::int64_t anchor_count = 0;
   for (const at::Tensor& level : levels) {

@@ -27,7 +27,7 @@ struct FocalOptions {
 // Sigmoid focal loss (Lin et al. 2017, eq. 5). Per image: sum over anchors and classes of -alpha_t
 // (1 - p_t)^gamma log(p_t), where class labels[matches] is the target of a foreground anchor,
 // background has none, and ignored anchors do not count.
-//   logits  up to 8 levels, [N, a, K] each, all f32, f64, or bf16 (computed in f32)
+//   logits  up to 8 levels, [N, a, K] each, all f32, f64, or bf16 or f16 (computed in f32)
 //   matches [N, A] i64, A the anchors of all levels: index into `labels`, kBackground or kIgnored
 //           (matcher.h)
 //   labels  [G] i64 in 0..K-1, the boxes of all images one after the other
@@ -68,7 +68,7 @@ LossSums quality_loss(const std::vector<at::Tensor>& logits, const PredictedBoxe
 //   CIoU       1 - I / (U + eps) + d^2 / (c^2 + eps) + alpha v: d between the centres, c the
 //              diagonal of the smallest enclosing box, v = 4 / pi^2 times the square of the
 //              difference of atan(width / height); alpha = v / (1 - IoU + v + eps) is a constant
-//   deltas  up to 8 levels, [N, a, 4] each, all f32, f64, or bf16 (computed in f32)
+//   deltas  up to 8 levels, [N, a, 4] each, all f32, f64, or bf16 or f16 (computed in f32)
 //   anchors [A, 4] xyxy px, of all levels
 //   boxes   [G, 4] xyxy px, of all images one after the other; both f32 or f64 as is computed in
 //   matches, weights as above; the type of `weights` is the boxes'

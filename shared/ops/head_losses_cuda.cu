@@ -108,6 +108,7 @@ const char* focal_cuda(const Focal<Stored>& f, void* stream) {
 template const char* focal_cuda(const Focal<float>&, void*);
 template const char* focal_cuda(const Focal<double>&, void*);
 template const char* focal_cuda(const Focal<Bfloat16>&, void*);
+template const char* focal_cuda(const Focal<Float16>&, void*);
 
 template <class Stored>
 const char* box_loss_cuda(const BoxLoss<Stored>& b, void* stream) {
@@ -124,5 +125,6 @@ const char* box_loss_cuda(const BoxLoss<Stored>& b, void* stream) {
 template const char* box_loss_cuda(const BoxLoss<float>&, void*);
 template const char* box_loss_cuda(const BoxLoss<double>&, void*);
 template const char* box_loss_cuda(const BoxLoss<Bfloat16>&, void*);
+template const char* box_loss_cuda(const BoxLoss<Float16>&, void*);
 
 }  // namespace retina::kernels

@@ -15,8 +15,8 @@ namespace retina {
 
 class ImageUpload {
  public:
-  // `normalisation` and `type` are for batches of stored images: what becomes of them, kFloat or
-  // kBFloat16.
+  // `normalisation` and `type` are for batches of stored images: what becomes of them, kFloat,
+  // kBFloat16 or kHalf.
   ImageUpload(c10::Device device, const Normalisation& normalisation, at::ScalarType type)
       : device_(device), normalisation_(normalisation), type_(type) {}
 

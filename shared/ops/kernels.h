@@ -116,14 +116,16 @@ struct BoxLoss {
   double max_log_size;  // GIoU, CIoU: what decoding believes (box_coder.h)
 };
 
+enum class PixelType { kFloat, kBfloat16, kFloat16 };
+
 struct PrepareImages {
   const std::uint8_t* block;
   const ImageRow* rows;  // [N]
   std::int64_t image_count;
   int height, width;  // padded
   ChannelStatistics statistics;
-  bool rounds_to_bf16;
-  void* out;  // [N, H, W, 3] f32 or bf16
+  PixelType type;
+  void* out;  // [N, H, W, 3] of that type
 };
 
 struct PixelPlace {
@@ -136,10 +138,13 @@ RETINA_HOST_DEVICE void put_pixel(const PrepareImages& p, const ImageRow& row,
   float rgb[3];
   batch_pixel(p.block, row, p.statistics, place.x, place.y, rgb);
   for (int c = 0; c < 3; ++c) {
-    if (p.rounds_to_bf16) {
-      store(rgb[c], static_cast<Bfloat16*>(p.out) + 3 * pixel + c);
+    const std::int64_t element = 3 * pixel + c;
+    if (p.type == PixelType::kBfloat16) {
+      store(rgb[c], static_cast<Bfloat16*>(p.out) + element);
+    } else if (p.type == PixelType::kFloat16) {
+      store(rgb[c], static_cast<Float16*>(p.out) + element);
     } else {
-      store(rgb[c], static_cast<float*>(p.out) + 3 * pixel + c);
+      store(rgb[c], static_cast<float*>(p.out) + element);
     }
   }
 }

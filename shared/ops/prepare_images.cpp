@@ -12,6 +12,13 @@ namespace retina {
 namespace kernels {
 namespace {
 
+PixelType pixel_type(at::ScalarType type) {
+  if (type == at::kBFloat16) return PixelType::kBfloat16;
+  if (type == at::kHalf) return PixelType::kFloat16;
+  RETINA_CHECK(type == at::kFloat, "got ", type);
+  return PixelType::kFloat;
+}
+
 void prepare_images_cpu(const PrepareImages& p) {
   at::parallel_for(0, p.image_count * p.height, 1, [&p](std::int64_t begin, std::int64_t end) {
     for (std::int64_t line = begin; line < end; ++line) {
@@ -30,7 +37,6 @@ at::Tensor prepare_images(const at::Tensor& block, const at::Tensor& rows,
                           const PreparedImages& images) {
   RETINA_CHECK(block.scalar_type() == at::kByte && rows.scalar_type() == at::kByte);
   RETINA_CHECK(block.is_contiguous() && rows.is_contiguous() && block.device() == rows.device());
-  RETINA_CHECK(images.type == at::kFloat || images.type == at::kBFloat16, "got ", images.type);
   constexpr auto kRowBytes = static_cast<std::int64_t>(sizeof(ImageRow));
   RETINA_CHECK(rows.numel() % kRowBytes == 0);
   const c10::DeviceGuard guard(block.device());
@@ -44,7 +50,7 @@ at::Tensor prepare_images(const at::Tensor& block, const at::Tensor& rows,
       .height = images.padded_height_px,
       .width = images.padded_width_px,
       .statistics = {},
-      .rounds_to_bf16 = images.type == at::kBFloat16,
+      .type = kernels::pixel_type(images.type),
       .out = out.mutable_data_ptr()};
   std::copy_n(images.normalisation.mean.begin(), 3, arguments.statistics.mean);
   std::copy_n(images.normalisation.std.begin(), 3, arguments.statistics.std);

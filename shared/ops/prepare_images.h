@@ -16,7 +16,8 @@ namespace retina {
 struct PreparedImages {
   int padded_width_px = 0, padded_height_px = 0;
   Normalisation normalisation = {};
-  at::ScalarType type = at::kFloat;  // or kBFloat16: the f32 values, rounded to nearest even
+  // Or kBFloat16, kHalf: the f32 values, rounded to nearest even.
+  at::ScalarType type = at::kFloat;
 };
 
 //   block  [B] u8: the images' pixels, one after the other

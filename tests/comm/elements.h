@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/bfloat16.h"
+#include "shared/base/float16.h"
 #include "shared/base/random.h"
 #include "shared/comm/communicator.h"
-#include "shared/comm/float16.h"
 
 namespace retina {
 

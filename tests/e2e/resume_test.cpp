@@ -25,10 +25,14 @@ void expect_equal(const NamedTensors& left, const NamedTensors& right) {
   }
 }
 
-TEST(Resume, AfterKillAtARandomStepEndsWithTheSameBits) {
+// fp16 has a loss scale, too; CPUs take long for its convolutions.
+class ResumeIn : public testing::TestWithParam<std::string> {};
+
+TEST_P(ResumeIn, AfterKillAtARandomStepEndsWithTheSameBits) {
   constexpr int kSteps = 12;
-  const std::vector<std::string> often = {"--checkpoint-every", "3steps", "--optimizer", "adamw"};
-  const Job job;
+  const std::vector<std::string> often = {"--checkpoint-every", "3steps",  "--optimizer", "adamw",
+                                          "--precision",        GetParam()};
+  const Job job(GetParam() == "fp16" ? Task::kClassification : Task::kDetection);
   const std::string calm = job / "calm", killed = job / "killed";
   const ProcessResult whole = run_process(job.train_command(calm, kSteps, often));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
@@ -54,6 +58,9 @@ TEST(Resume, AfterKillAtARandomStepEndsWithTheSameBits) {
   expect_equal(left.optimizer, right.optimizer);
   EXPECT_EQ(steps_logged(killed), kSteps);
 }
+
+INSTANTIATE_TEST_SUITE_P(, ResumeIn, testing::Values("fp32", "fp16"),
+                         [](const auto& instance) { return instance.param; });
 
 std::size_t count_of(const std::string& part, const std::string& text) {
   std::size_t count = 0;

@@ -277,11 +277,8 @@ TEST_F(Detect, AImageThatIsLeftOutChangesNoOther) {
   }
 }
 
-TEST_F(Detect, Bf16FindsNearlyTheSameAndLeavesFp32AsItWas) {
+TEST_F(Detect, In16BitFindsNearlyTheSameAndLeavesFp32AsItWas) {
   const auto before = run({});
-  const auto bf16 = run({.precision = Precision::kBf16});
-  EXPECT_EQ(run({}), before);
-  EXPECT_NE(bf16, before);
   // The best detection of each image: a score within bfloat16's 8 bits.
   const auto best = [](const std::vector<Detection>& found) {
     std::map<std::int64_t, double> scores;
@@ -290,9 +287,14 @@ TEST_F(Detect, Bf16FindsNearlyTheSameAndLeavesFp32AsItWas) {
     }
     return scores;
   };
-  const auto expected = best(before), got = best(bf16);
-  ASSERT_EQ(expected.size(), got.size());
-  for (const auto& [id, score] : expected) EXPECT_NEAR(got.at(id), score, 0.05 * score) << id;
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    const auto narrow = run({.precision = precision});
+    EXPECT_EQ(run({}), before);
+    EXPECT_NE(narrow, before);
+    const auto expected = best(before), got = best(narrow);
+    ASSERT_EQ(expected.size(), got.size());
+    for (const auto& [id, score] : expected) EXPECT_NEAR(got.at(id), score, 0.05 * score) << id;
+  }
 }
 
 }  // namespace

@@ -60,13 +60,15 @@ TEST_F(CommandsOnGpu, TrainingGivesTheCpusLossCurve) {
   for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << i;
 }
 
-TEST_F(CommandsOnGpu, Bfloat16StaysCloseToFloat32) {
+TEST_F(CommandsOnGpu, SixteenBitsStayCloseToFloat32) {
   const Job job;
-  const std::vector<double> cpu = train(job, "cpu", 3, "cpu"),
-                            gpu =
-                                train(job, "gpu", 3, test_device_option(), {"--precision", "bf16"});
-  ASSERT_EQ(gpu.size(), 3U);
-  for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.05 * cpu[i]) << i;
+  const std::vector<double> cpu = train(job, "cpu", 3, "cpu");
+  for (const std::string precision : {"bf16", "fp16"}) {
+    const std::vector<double> gpu =
+        train(job, precision, 3, test_device_option(), {"--precision", precision});
+    ASSERT_EQ(gpu.size(), 3U);
+    for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.05 * cpu[i]) << i;
+  }
 }
 
 TEST_F(CommandsOnGpu, Tf32StaysCloseToFloat32) {

@@ -68,7 +68,7 @@ class FusedConvOnGpu : public testing::Test {
 };
 
 TEST_F(FusedConvOnGpu, IsTheSeparateCallsWithTheirGradients) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     for (const Shape& shape : kShapes) {
       const ConvRelu c = conv(shape, type);
       const std::vector<at::Tensor> fused = results(c, true), expected = results(c, false);

@@ -148,16 +148,18 @@ TEST_P(OpsOnGpu, FocalLossGivesTheSameSumsAndGradients) {
   }
 }
 
-TEST_P(OpsOnGpu, FocalLossReadsAndWritesBf16) {
+TEST_P(OpsOnGpu, FocalLossReadsAndWrites16Bit) {
   const at::Tensor matches = some_matches(4), labels = torch::tensor({2L, 0L, 1L, 1L});
-  const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).to(at::kBFloat16);
-  const at::Tensor there = logits.to(test_device());
-  const Result gpu = on_cpu(focal_loss(levels(there), matches.to(test_device()),
-                                       labels.to(test_device()), weights(there), FocalOptions())),
-               cpu = on_cpu(
-                   focal_loss(levels(logits), matches, labels, weights(logits), FocalOptions()));
-  EXPECT_TRUE(gpu.sums.allclose(cpu.sums, 2e-6, 1e-6));
-  EXPECT_TRUE(gpu.gradient.allclose(cpu.gradient, 1e-2, 1e-6));
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).to(type);
+    const at::Tensor there = logits.to(test_device());
+    const Result gpu = on_cpu(focal_loss(levels(there), matches.to(test_device()),
+                                         labels.to(test_device()), weights(there), FocalOptions())),
+                 cpu = on_cpu(
+                     focal_loss(levels(logits), matches, labels, weights(logits), FocalOptions()));
+    EXPECT_TRUE(gpu.sums.allclose(cpu.sums, 2e-6, 1e-6)) << type;
+    EXPECT_TRUE(gpu.gradient.allclose(cpu.gradient, 1e-2, 1e-6)) << type;
+  }
 }
 
 TEST_P(OpsOnGpu, BoxLossesGiveTheSameSumsAndGradients) {
@@ -240,7 +242,7 @@ TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
   RETINA_TEST_DEVICE_OR_SKIP();
   const DropoutDraw draw = {.seed = 7, .step = std::int64_t{1} << 31, .layer = 2};
   const at::Tensor slots = torch::tensor({3L, 0L, 65535L});
-  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
       const at::Tensor x =
           random_tensor({.seed = 11, .shape = {3, 37, 29, 31}, .low = -2, .high = 2})
@@ -263,7 +265,7 @@ TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
   RETINA_TEST_DEVICE_OR_SKIP();
   // 36, 15: no whole vectors of 16 bytes a pixel.
   for (const std::int64_t channels : {256, 720, 36, 15, 8}) {
-    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
       for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
         const auto draw = [&](std::uint64_t seed) {
           return random_tensor({.seed = seed, .shape = {3, channels, 13, 29}, .low = -2, .high = 2})
@@ -378,7 +380,7 @@ constexpr NormSizes kNormSizes[] = {{256, 32, 1, 1},   {256, 32, 7, 7},   {256, 
 
 TEST(GroupNormOnGpu, GivesWhatTheCpuGives) {
   RETINA_TEST_DEVICE_OR_SKIP();
-  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (const NormSizes& sizes : kNormSizes) {
       NormInputs inputs = norm_inputs(type, {3, sizes.channel_count, sizes.height, sizes.width});
       // Small where the value before the ReLU is: where its last bits decide what passes, nothing
@@ -401,13 +403,13 @@ TEST(GroupNormOnGpu, GivesWhatTheCpuGives) {
         EXPECT_TRUE(found[0].is_contiguous(format) && found[1].is_contiguous(format));
         for (std::size_t i = 0; i < found.size(); ++i) {
           ASSERT_EQ(found[i].scalar_type(), expected[i].scalar_type());
-          // A bf16 differs by a last bit where the f32 before it does; the gradients of weight and
-          // bias are sums of up to 30,000 f32 values.
+          // 16 bits differ by a last one where the f32 before them does; the gradients of weight
+          // and bias are sums of up to 30,000 f32 values.
           const bool is_sum = i >= 2;
           const bool is_double = type == at::kDouble;
-          const double relative = is_double                          ? 1e-11
-                                  : type == at::kBFloat16 && !is_sum ? 8e-3
-                                                                     : 1e-5;
+          const double relative = is_double                                     ? 1e-11
+                                  : c10::isReducedFloatingType(type) && !is_sum ? 8e-3
+                                                                                : 1e-5;
           const double absolute = is_double ? 1e-11 : is_sum ? 1e-3 : 2e-5;
           const at::Tensor a = found[i].cpu().to(at::kDouble), b = expected[i].to(at::kDouble);
           EXPECT_TRUE(a.allclose(b, relative, absolute))
@@ -495,7 +497,7 @@ const std::vector<std::vector<std::int64_t>> kBatchNormShapes = {
 
 TEST(BatchNormOnGpu, GivesWhatTheCpuGives) {
   RETINA_TEST_DEVICE_OR_SKIP();
-  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (const std::vector<std::int64_t>& shape : kBatchNormShapes) {
       for (const bool has_residual : {false, true}) {
         for (const bool relu : {false, true}) {
@@ -521,12 +523,12 @@ TEST(BatchNormOnGpu, GivesWhatTheCpuGives) {
             EXPECT_TRUE(found[0].is_contiguous(format) && found[3].is_contiguous(format));
             for (std::size_t i = 0; i < found.size(); ++i) {
               ASSERT_EQ(found[i].scalar_type(), expected[i].scalar_type());
-              // A bf16 differs by a last bit where the f32 before it does; the gradients of weight
-              // and bias are sums of up to 30,000 f32 values.
+              // 16 bits differ by a last one where the f32 before them does; the gradients of
+              // weight and bias are sums of up to 30,000 f32 values.
               const bool is_sum = i == 4 || i == 5;
-              const double relative = type == at::kDouble                       ? 1e-10
-                                      : found[i].scalar_type() == at::kBFloat16 ? 8e-3
-                                                                                : 1e-5;
+              const double relative = type == at::kDouble                                  ? 1e-10
+                                      : c10::isReducedFloatingType(found[i].scalar_type()) ? 8e-3
+                                                                                           : 1e-5;
               const double absolute = type == at::kDouble ? 1e-10 : is_sum ? 1e-3 : 2e-5;
               const at::Tensor a = found[i].cpu().to(at::kDouble), b = expected[i].to(at::kDouble);
               EXPECT_TRUE(a.allclose(b, relative, absolute))
@@ -582,7 +584,7 @@ TEST(BatchNormOnGpu, HasTheSameBitsEveryTime) {
 TEST(ImagesOnGpu, HaveTheBitsOfTheCpu) {
   RETINA_TEST_DEVICE_OR_SKIP();
   for (const bool warped : {false, true}) {
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
       const TestBatch batch = test_batch(warped);
       const PreparedImages wanted = {.padded_width_px = 160, .padded_height_px = 128, .type = type};
       const at::Tensor expected = prepare_images(batch.block(), batch.table(), wanted);

@@ -18,12 +18,14 @@ TEST(Tf32, IsSetForConvolutionsAndMatrixProducts) {
   }
 }
 
-TEST(Bf16Units, AreThoseThatTheSystemListsForTheCpu) {
+TEST(Units, AreThoseThatTheSystemListsForTheCpu) {
   std::ifstream file("/proc/cpuinfo");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const bool listed =
-      text.find(" avx512_bf16") != std::string::npos || text.find(" amx_bf16") != std::string::npos;
-  EXPECT_EQ(has_bf16_units(c10::kCPU), listed);
+  const auto lists = [&](const char* unit) { return text.find(unit) != std::string::npos; };
+  EXPECT_TRUE(has_units_for(Precision::kFp32, c10::kCPU));
+  EXPECT_EQ(has_units_for(Precision::kBf16, c10::kCPU),
+            lists(" avx512_bf16") || lists(" amx_bf16"));
+  EXPECT_EQ(has_units_for(Precision::kFp16, c10::kCPU), lists(" avx512_fp16"));
 }
 
 }  // namespace

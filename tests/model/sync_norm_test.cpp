@@ -143,6 +143,7 @@ TEST(SyncNorm, EqualsOneRankWithAllImages) {
       expect_equal_to_one_rank(ranks, {.type = at::kFloat, .channels_last = channels_last}, 1e-6);
       expect_equal_to_one_rank(ranks, {.type = at::kBFloat16, .channels_last = channels_last},
                                1e-2);
+      expect_equal_to_one_rank(ranks, {.type = at::kHalf, .channels_last = channels_last}, 2e-3);
     }
   }
 }

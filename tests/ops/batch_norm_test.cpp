@@ -155,20 +155,23 @@ TEST(BatchNormRelu, IsInF32AsNearToF64AsBatchNormIs) {
   }
 }
 
-TEST(BatchNormRelu, OfBf16IsThatOfF32Rounded) {
-  for (const Behind& behind : kAll) {
-    SCOPED_TRACE(behind);
-    const Inputs inputs = Inputs({2, 16, 6, 7}, behind).to(at::kBFloat16);
-    const auto found = results_of(batch_norm_relu, inputs, behind.relu);
-    auto expected = results_of(batch_norm_relu, inputs.to(at::kFloat), behind.relu);
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      const bool is_stored = i == 0 || i == 3 || i == 6;  // y, dx and the residual's gradient
-      EXPECT_EQ(found[i].scalar_type(), is_stored ? at::kBFloat16 : at::kFloat) << i;
-      expected[i] = expected[i].to(found[i].scalar_type());
+TEST(BatchNormRelu, Of16BitIsThatOfF32Rounded) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(type);
+    for (const Behind& behind : kAll) {
+      SCOPED_TRACE(behind);
+      const Inputs inputs = Inputs({2, 16, 6, 7}, behind).to(type);
+      const auto found = results_of(batch_norm_relu, inputs, behind.relu);
+      auto expected = results_of(batch_norm_relu, inputs.to(at::kFloat), behind.relu);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const bool is_stored = i == 0 || i == 3 || i == 6;  // y, dx and the residual's gradient
+        EXPECT_EQ(found[i].scalar_type(), is_stored ? type : at::kFloat) << i;
+        expected[i] = expected[i].to(found[i].scalar_type());
+      }
+      expect_equal(found, expected);
+      const auto aten = results_of(aten_batch_norm_relu, inputs, behind.relu);
+      EXPECT_LE(largest(found[0].to(at::kFloat) - aten[0].to(at::kFloat)), 0.04);
     }
-    expect_equal(found, expected);
-    const auto aten = results_of(aten_batch_norm_relu, inputs, behind.relu);
-    EXPECT_LE(largest(found[0].to(at::kFloat) - aten[0].to(at::kFloat)), 0.04);
   }
 }
 

@@ -21,7 +21,7 @@ struct Case {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
       for (int bits = 0; bits < 8; ++bits) {
         cases.push_back({type, format, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0});

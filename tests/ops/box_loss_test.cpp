@@ -233,16 +233,19 @@ TEST_F(BoxLoss, OfLevelsIsThatOfAllTheirAnchorsAndGradientsAreWeighted) {
   }
 }
 
-TEST_F(BoxLoss, InBf16IsThatOfTheSameValuesInF32) {
-  const at::Tensor narrow = deltas_.to(at::kBFloat16), weights = torch::tensor({0.7F, -1.3F});
-  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou, kCiou}) {
-    const auto loss_in = [&](at::ScalarType type) {
-      return box_loss({narrow.to(type)}, anchors_.to(at::kFloat), boxes_.to(at::kFloat), matches_,
-                      weights, options);
-    };
-    const LossSums wide = loss_in(at::kFloat), ours = loss_in(at::kBFloat16);
-    EXPECT_TRUE(ours.sums.equal(wide.sums));
-    EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(at::kBFloat16)));
+TEST_F(BoxLoss, In16BitIsThatOfTheSameValuesInF32) {
+  const at::Tensor weights = torch::tensor({0.7F, -1.3F});
+  for (const at::ScalarType narrow : {at::kBFloat16, at::kHalf}) {
+    const at::Tensor deltas = deltas_.to(narrow);
+    for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou, kCiou}) {
+      const auto loss_in = [&](at::ScalarType type) {
+        return box_loss({deltas.to(type)}, anchors_.to(at::kFloat), boxes_.to(at::kFloat), matches_,
+                        weights, options);
+      };
+      const LossSums wide = loss_in(at::kFloat), ours = loss_in(narrow);
+      EXPECT_TRUE(ours.sums.equal(wide.sums));
+      EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(narrow)));
+    }
   }
 }
 

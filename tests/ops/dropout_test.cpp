@@ -171,17 +171,20 @@ TEST(Dropout, GivesAGradientThatCanBeDifferentiated) {
   EXPECT_TRUE(second.allclose(24 * y.detach(), 1e-14, 0));
 }
 
-TEST(Dropout, OfBf16IsThatOfF32Rounded) {
-  const at::Tensor x =
-      random_tensor({.seed = 8, .shape = {2, 5, 6, 7}, .low = -3, .high = 3}).to(at::kBFloat16);
-  const at::Tensor slots = slots_from(0, 2), wide = x.to(at::kFloat);
-  const at::Tensor y = dropout(x, 0.3, slots, kDraw);
-  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(y.equal(dropout(wide, 0.3, slots, kDraw).to(at::kBFloat16)));
-  const at::Tensor narrow = x.detach().requires_grad_();
-  dropout(narrow, 0.3, slots, kDraw).sum().backward();
-  const at::Tensor scale = torch::tensor({1 / 0.7F}).to(at::kBFloat16);
-  EXPECT_TRUE(narrow.grad().equal(y.ne(0).to(at::kBFloat16) * scale));
+TEST(Dropout, Of16BitIsThatOfF32Rounded) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(type);
+    const at::Tensor x =
+        random_tensor({.seed = 8, .shape = {2, 5, 6, 7}, .low = -3, .high = 3}).to(type);
+    const at::Tensor slots = slots_from(0, 2), wide = x.to(at::kFloat);
+    const at::Tensor y = dropout(x, 0.3, slots, kDraw);
+    EXPECT_EQ(y.scalar_type(), type);
+    EXPECT_TRUE(y.equal(dropout(wide, 0.3, slots, kDraw).to(type)));
+    const at::Tensor narrow = x.detach().requires_grad_();
+    dropout(narrow, 0.3, slots, kDraw).sum().backward();
+    const at::Tensor scale = torch::tensor({1 / 0.7F}).to(type);
+    EXPECT_TRUE(narrow.grad().equal(y.ne(0).to(type) * scale));
+  }
 }
 
 TEST(Dropout, OfNothingIsTheTensorItself) {
@@ -207,7 +210,7 @@ TEST(Dropout, RefusesWhatItsNumbersCannotHold) {
   }
   EXPECT_THROW(dropout(x, 0.5, slots_from(0, 3), kDraw), Error);
   EXPECT_THROW(dropout(x, 0.5, slots.to(at::kInt), kDraw), Error);
-  EXPECT_THROW(dropout(x.to(at::kHalf), 0.5, slots, kDraw), Error);
+  EXPECT_THROW(dropout(x.to(at::kInt), 0.5, slots, kDraw), Error);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ at::Tensor some_labels() {
 // Of logits on one level, all images alike.
 LossSums loss_of(const at::Tensor& logits, const FocalOptions& options = {},
                  const at::Tensor& matches = some_matches()) {
-  const auto type = logits.scalar_type() == at::kBFloat16 ? at::kFloat : logits.scalar_type();
+  const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   return focal_loss({logits}, matches, some_labels(), torch::ones({logits.size(0)}, type), options);
 }
 
@@ -72,7 +72,7 @@ TEST(FocalLoss, OfLevelsIsThatOfAllTheirAnchors) {
   const at::Tensor logits = random_tensor({.seed = 9, .shape = {2, 900, 3}, .low = -5, .high = 5});
   const at::Tensor matches =
       (random_tensor({.seed = 10, .shape = {2, 900}, .low = -2, .high = 4}).floor()).to(at::kLong);
-  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor all = logits.to(type);
     const at::Tensor weights =
         torch::tensor({0.7, -1.3}, type == at::kDouble ? at::kDouble : at::kFloat);
@@ -85,15 +85,27 @@ TEST(FocalLoss, OfLevelsIsThatOfAllTheirAnchors) {
   }
 }
 
-TEST(FocalLoss, InBf16IsThatOfTheSameValuesInF32) {
-  const at::Tensor narrow =
-      random_tensor({.seed = 11, .shape = {2, 900, 5}, .low = -9, .high = 9}).to(at::kBFloat16);
-  const at::Tensor matches =
-      (random_tensor({.seed = 12, .shape = {2, 900}, .low = -2, .high = 4}).floor()).to(at::kLong);
-  const LossSums wide = loss_of(narrow.to(at::kFloat), {}, matches),
-                 ours = loss_of(narrow, {}, matches);
-  EXPECT_TRUE(ours.sums.equal(wide.sums));
-  EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(at::kBFloat16)));
+TEST(FocalLoss, In16BitIsThatOfTheSameValuesInF32) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(type);
+    const at::Tensor narrow =
+        random_tensor({.seed = 11, .shape = {2, 900, 5}, .low = -9, .high = 9}).to(type);
+    const at::Tensor matches =
+        (random_tensor({.seed = 12, .shape = {2, 900}, .low = -2, .high = 4}).floor())
+            .to(at::kLong);
+    const LossSums wide = loss_of(narrow.to(at::kFloat), {}, matches),
+                   ours = loss_of(narrow, {}, matches);
+    EXPECT_TRUE(ours.sums.equal(wide.sums));
+    EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(type)));
+  }
+}
+
+// The sums are in f32 or wider: 10000 terms of 9.
+TEST(FocalLoss, OfHalfSumsBeyondItsLargestNumber) {
+  const at::Tensor logits = torch::full({1, 10000, 1}, 12, at::kHalf);
+  const LossSums loss = loss_of(logits, {}, torch::full({1, 10000}, kBackground, at::kLong));
+  EXPECT_NEAR(loss.sums.item<double>(), 90000, 100);
+  EXPECT_TRUE(loss.gradients[0].isfinite().all().item<bool>());
 }
 
 TEST(FocalLoss, ExtremeLogitsStayFinite) {
@@ -138,7 +150,7 @@ TEST(FocalLoss, InF32IsTheRoundedOneOfF64) {
 }
 
 TEST(FocalLoss, PassesOnWhatIsNotANumber) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor logits = torch::zeros({1, 40, 3}, type);
     logits[0][16][2] = std::nan("");
     const LossSums loss = loss_of(logits, {}, torch::full({1, 40}, kBackground, at::kLong));

@@ -138,18 +138,21 @@ TEST(GroupNormRelu, LosesNothingToALargeMean) {
   EXPECT_LE(largest(found - expected), largest(aten - expected));
 }
 
-TEST(GroupNormRelu, OfBf16IsThatOfF32Rounded) {
-  const Parameters wide = parameters_of(16);
-  const Parameters parameters = {wide.weight.to(at::kFloat), wide.bias.to(at::kFloat)};
-  const at::Tensor x = values_of({2, 16, 6, 7}).to(at::kBFloat16),
-                   dy = values_of({2, 16, 6, 7}, 27).to(at::kBFloat16);
-  for (const auto format : kFormats) {
-    const Result found = result_of(group_norm_relu, x.contiguous(format), 4, parameters, dy);
-    const Result expected = result_of(group_norm_relu, x.to(at::kFloat).contiguous(format), 4,
-                                      parameters, dy.to(at::kFloat));
-    EXPECT_EQ(found.weight_gradient.scalar_type(), at::kFloat);
-    expect_equal(found, {expected.y.to(at::kBFloat16), expected.input_gradient.to(at::kBFloat16),
-                         expected.weight_gradient, expected.bias_gradient});
+TEST(GroupNormRelu, Of16BitIsThatOfF32Rounded) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(type);
+    const Parameters wide = parameters_of(16);
+    const Parameters parameters = {wide.weight.to(at::kFloat), wide.bias.to(at::kFloat)};
+    const at::Tensor x = values_of({2, 16, 6, 7}).to(type),
+                     dy = values_of({2, 16, 6, 7}, 27).to(type);
+    for (const auto format : kFormats) {
+      const Result found = result_of(group_norm_relu, x.contiguous(format), 4, parameters, dy);
+      const Result expected = result_of(group_norm_relu, x.to(at::kFloat).contiguous(format), 4,
+                                        parameters, dy.to(at::kFloat));
+      EXPECT_EQ(found.weight_gradient.scalar_type(), at::kFloat);
+      expect_equal(found, {expected.y.to(type), expected.input_gradient.to(type),
+                           expected.weight_gradient, expected.bias_gradient});
+    }
   }
 }
 
@@ -241,7 +244,7 @@ TEST(GroupNormRelu, RefusesWhatDoesNotFit) {
   EXPECT_THROW(group_norm_relu(x, 2, narrow, p.bias, kEps), Error);
   EXPECT_THROW(group_norm_relu(x, 2, p.weight, narrow, kEps), Error);
   EXPECT_THROW(group_norm_relu(x.to(at::kBFloat16), 2, p.weight, p.bias, kEps), Error);
-  EXPECT_THROW(group_norm_relu(x.to(at::kHalf), 2, narrow, narrow, kEps), Error);
+  EXPECT_THROW(group_norm_relu(x.to(at::kHalf), 2, p.weight, p.bias, kEps), Error);
   EXPECT_THROW(group_norm_relu(x[0], 2, p.weight, p.bias, kEps), Error);
   EXPECT_THROW(group_norm_relu(x, 2, p.weight, p.bias, -1), Error);
 }

@@ -46,13 +46,15 @@ TEST(PrepareImages, HasTheBitsOfTheLoader) {
   }
 }
 
-TEST(PrepareImages, RoundsToBf16AsLibTorchDoes) {
+TEST(PrepareImages, RoundsTo16BitAsLibTorchDoes) {
   const TestBatch batch = test_batch(true);
   PreparedImages wanted = {.padded_width_px = 160, .padded_height_px = 128};
   const at::Tensor exact = prepare_images(batch.block(), batch.table(), wanted);
-  wanted.type = at::kBFloat16;
-  const at::Tensor rounded = prepare_images(batch.block(), batch.table(), wanted);
-  EXPECT_TRUE(rounded.equal(exact.to(at::kBFloat16)));
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    wanted.type = type;
+    const at::Tensor rounded = prepare_images(batch.block(), batch.table(), wanted);
+    EXPECT_TRUE(rounded.equal(exact.to(type))) << type;
+  }
 }
 
 TEST(PrepareImages, TakesABatchWithoutImages) {

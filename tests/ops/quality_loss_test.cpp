@@ -31,7 +31,7 @@ class QualityLoss : public testing::Test {
   }
 
   LossSums loss(const at::Tensor& logits, ClassLossKind kind) const {
-    const auto type = logits.scalar_type() == at::kBFloat16 ? at::kFloat : logits.scalar_type();
+    const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     return loss_of_levels({logits}, {deltas_.to(logits.scalar_type())}, kind,
                           torch::ones({2}, type));
   }
@@ -139,14 +139,17 @@ TEST_F(QualityLoss, OfLevelsIsThatOfAllTheirAnchors) {
   }
 }
 
-TEST_F(QualityLoss, InBf16IsThatOfTheSameValuesInF32) {
-  const at::Tensor logits = logits_.to(at::kBFloat16), deltas = deltas_.to(at::kBFloat16);
-  for (const ClassLossKind kind : kKinds) {
-    const LossSums wide = loss_of_levels({logits.to(at::kFloat)}, {deltas.to(at::kFloat)}, kind,
-                                         torch::ones({2})),
-                   ours = loss_of_levels({logits}, {deltas}, kind, torch::ones({2}));
-    EXPECT_TRUE(ours.sums.equal(wide.sums));
-    EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(at::kBFloat16)));
+TEST_F(QualityLoss, In16BitIsThatOfTheSameValuesInF32) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    SCOPED_TRACE(type);
+    const at::Tensor logits = logits_.to(type), deltas = deltas_.to(type);
+    for (const ClassLossKind kind : kKinds) {
+      const LossSums wide = loss_of_levels({logits.to(at::kFloat)}, {deltas.to(at::kFloat)}, kind,
+                                           torch::ones({2})),
+                     ours = loss_of_levels({logits}, {deltas}, kind, torch::ones({2}));
+      EXPECT_TRUE(ours.sums.equal(wide.sums));
+      EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(type)));
+    }
   }
 }
 

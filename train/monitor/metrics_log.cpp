@@ -66,6 +66,7 @@ std::vector<LoggedMetric> logged_metrics(const StepMetrics& m) {
                {"work", "update_ms", m.parts.update_ms},
                {"work", "device_memory", m.device_memory_bytes},
                {"work", "micro_batch", std::int64_t{m.micro_batch}}});
+  if (m.loss_scale > 0) list.push_back({"train", "loss_scale", m.loss_scale});
   return list;
 }
 
@@ -154,6 +155,7 @@ StepMetrics step_from(const JsonView& line) {
           .values = values,
           .learning_rate = number("lr"),
           .gradient_norm = number("grad_norm"),
+          .loss_scale = later("loss_scale"),
           .images_per_second = number("images_per_second"),
           .images = line.has("images") ? line.at("images").as_int() : std::llround(images),
           .replaced_images = std::llround(later("replaced_images")),

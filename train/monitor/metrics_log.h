@@ -6,7 +6,9 @@
 //                 data_wait_ms, exposed_comm_ms, comm_ms, comm_bytes, algorithm_bytes_per_second,
 //                 bus_bytes_per_second, overlap_ms, checkpoint_ms, memory (bytes),
 //                 upload_ms, forward_ms, loss_ms, backward_ms, update_ms (of rank 0), device_memory
-//                 (bytes; 0 on a CPU), micro_batch (images of a rank at once)
+//                 (bytes; 0 on a CPU), micro_batch (images of a rank at once); with --precision
+//                 fp16 loss_scale. grad_norm is null where fp16 could not hold the gradient, so
+//                 that the step updated nothing
 // A validation's: step, epoch, validation {AP, AP50, ..., loss, classification_loss, box_loss,
 //                 stats: the 12 numbers}, of a classifier {top1, top5, loss, cross_entropy (with
 //                 label smoothing, as in training)}
@@ -24,6 +26,7 @@
 // lines, or the images of rank_times.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -48,7 +51,8 @@ struct StepMetrics {
   Task task = Task::kDetection;
   TaskMetrics values = {};  // means over the step's real images
   double learning_rate = 0;
-  double gradient_norm = 0;  // before clipping
+  double gradient_norm = 0;  // before clipping; not finite where the step updated nothing
+  double loss_scale = 0;     // of backward, with --precision fp16; else 0
   double images_per_second = 0;
   std::int64_t images = 0;           // real ones
   std::int64_t replaced_images = 0;  // of them, those in the place of a damaged one
@@ -66,6 +70,8 @@ struct StepMetrics {
   std::int64_t device_memory_bytes = 0;  // most memory of tensors on the GPU so far; 0 on a CPU
 
   double loss() const { return total_loss(task, values); }
+  // Not known of lines read back.
+  bool made_update() const { return std::isfinite(gradient_norm); }
   double compute_ms() const { return step_ms - data_wait_ms - exposed_comm_ms; }
 };
 

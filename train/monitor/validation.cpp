@@ -32,7 +32,7 @@ struct BatchLoss {
 
 BatchLoss batch_loss(TrainingTask& task, const TaskOutputs& outputs, const Batch& batch) {
   BatchLoss loss{.image_id = batch.samples.front().image_id};
-  const at::Tensor metrics = task.loss(outputs, batch).metrics.cpu();
+  const at::Tensor metrics = task.loss(outputs, batch, /*gradient_scale=*/{}).metrics.cpu();
   std::copy_n(metrics.const_data_ptr<double>(), metrics.numel(), loss.parts.begin());
   return loss;
 }

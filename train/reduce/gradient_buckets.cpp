@@ -1,6 +1,8 @@
 #include "train/reduce/gradient_buckets.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -14,6 +16,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -81,11 +84,12 @@ class GradientBuckets::Hook : public torch::autograd::PostAccumulateGradHook {
 };
 
 GradientBuckets::GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
-                                 Communicator& communicator)
+                                 Communicator& communicator, at::Tensor scale)
     : ranks_(communicator.size()),
       wire_(options.wire),
       size_bytes_(choose_buckets(options, communicator)),
       parameters_(parameters),
+      scale_(std::move(scale)),
       overlap_(options.overlap) {
   RETINA_CHECK(!parameters.empty());
   const std::vector<BucketParameter> list = bucket_parameters(parameters);
@@ -173,6 +177,7 @@ void GradientBuckets::launch(std::size_t bucket) {
     if (bucket == 0) first_sum_seconds_ = now_seconds();
     return;
   }
+  if (scale_.defined()) buckets_[bucket].div_(scale_);
   transport_->filled(bucket);
   queue_->push([this, bucket](Communicator&) {
     transport_->wait_until_filled(bucket);
@@ -210,6 +215,8 @@ void GradientBuckets::all_reduce() {
       at::Tensor& gradient = parameter.tensor.mutable_grad();
       if (!gradient.defined()) gradient = at::zeros_like(parameter.tensor.detach());
     }
+    const at::NoGradGuard no_grad;
+    if (scale_.defined()) at::_foreach_div_(gradients(), scale_);
   }
   cost_.overlap_seconds = std::max(0.0, backward_end - first_sum_seconds_);
 }

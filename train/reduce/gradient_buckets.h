@@ -27,8 +27,11 @@ class GradientBuckets {
   // ranks, gives each a zero gradient that is a view of a bucket and has the parameter's own
   // strides; autograd then accumulates in place. Collective: throws Error{kConfig} when ranks'
   // layouts differ (check_same_layout). `communicator` must outlive this.
+  // `scale`, a scalar f32 on the gradients' device: what backward makes is that many times the
+  // gradient, and is divided by it before it leaves for other ranks or, on one rank, in
+  // `all_reduce`. Undefined: 1.
   GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
-                  Communicator& communicator);
+                  Communicator& communicator, at::Tensor scale = {});
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -85,6 +88,7 @@ class GradientBuckets {
   BucketSize size_bytes_;
   BucketPlan plan_;
   NamedTensors parameters_;
+  at::Tensor scale_;
   std::vector<at::Tensor> buckets_;  // flat, one dtype; empty on one rank
   bool overlap_ = false;
 

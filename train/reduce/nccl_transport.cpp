@@ -102,8 +102,10 @@ class NcclTransport : public GradientTransport {
       bucket.copy_(sums);
       return;
     }
-    ++repeated_count_;
     reduce(bucket, cat("bucket ", number, " in fp32"));
+    // Not where the gradient itself is infinite or NaN.
+    const bool helped = at::isfinite(bucket).logical_and_(finite.logical_not()).any().item<bool>();
+    if (helped) ++repeated_count_;
     bucket.copy_(at::where(finite, sums, bucket));
   }
 

@@ -1,5 +1,7 @@
 #include "train/reduce/wire.h"
 
+#include <cmath>
+
 #include "shared/base/error.h"
 #include "shared/comm/element_loops.h"
 
@@ -40,15 +42,18 @@ void WireSum::sum(float* values, std::size_t count, const std::string& name) {
 }
 
 void WireSum::sum_again(float* values, std::size_t count, const std::string& name) {
-  ++repeated_count_;
   communicator_.label(cat(name, " in fp32"));
   reduce(values, count, ElementType::kFloat32);
   // The others keep their 16-bit sum: no element's bits depend on its neighbours in the call.
+  bool helped = false;  // not where the gradient itself is infinite or NaN
   for (std::size_t i = 0; i < count; ++i) {
     if (is_finite(wire_[i], options_.type)) {
       widen(&wire_[i], 1, options_.type, 1 / scale_, &values[i]);
+    } else {
+      helped = helped || std::isfinite(values[i]);
     }
   }
+  if (helped) ++repeated_count_;
 }
 
 }  // namespace retina

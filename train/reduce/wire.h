@@ -39,7 +39,7 @@ class WireSum {
   // f64 travels as it is.
   void sum(double* values, std::size_t count, const std::string& name);
 
-  // How many calls had to sum again in f32.
+  // How many calls had finite sums too large for 16 bit.
   std::int64_t repeated_count() const { return repeated_count_; }
 
  private:

@@ -43,7 +43,8 @@ class ClassificationTask : public TrainingTask {
     return outputs;
   }
 
-  TaskLoss loss(const TaskOutputs& outputs, const Batch& batch) override {
+  TaskLoss loss(const TaskOutputs& outputs, const Batch& batch,
+                const at::Tensor& gradient_scale) override {
     const at::Tensor targets =
         outputs.targets.defined() ? outputs.targets : rows_of(batch, network_->device());
     const ClassificationLoss loss =
@@ -52,7 +53,8 @@ class ClassificationTask : public TrainingTask {
     return {
         .metrics = at::stack({loss.cross_entropy.detach(), loss.top1, loss.top5}).to(at::kDouble),
         .outputs = {loss.cross_entropy},
-        .gradients = {at::ones_like(loss.cross_entropy)}};
+        .gradients = {gradient_scale.defined() ? gradient_scale
+                                               : at::ones_like(loss.cross_entropy)}};
   }
 
  private:

@@ -79,7 +79,7 @@ BatchTargets batch_targets(const Batch& batch, c10::Device device) {
 
 DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& anchors,
                              const BatchTargets& targets, const LossOptions& options,
-                             std::int64_t images_global) {
+                             std::int64_t images_global, const at::Tensor& gradient_scale) {
   RETINA_CHECK(images_global >= 1);
   const at::NoGradGuard no_grad;
   const at::Tensor boxes = targets.boxes.to(anchors.scalar_type());
@@ -90,18 +90,19 @@ DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& ancho
   const at::Tensor shares = targets.counts.to(anchors.scalar_type());  // [N]
   const at::Tensor weights =
       shares * (1.0 / static_cast<double>(images_global)) / foreground;  // [N]
+  const at::Tensor gradient_weights =
+      gradient_scale.defined() ? weights * gradient_scale : weights;  // [N]
   const FocalOptions focal = {.alpha = options.focal_alpha, .gamma = options.focal_gamma};
   const LossSums classes =
       options.class_loss == ClassLossKind::kFocal
-          ? focal_loss(outputs.logits, matches, targets.labels, weights, focal)
+          ? focal_loss(outputs.logits, matches, targets.labels, gradient_weights, focal)
           : quality_loss(outputs.logits,
                          {.deltas = outputs.deltas, .anchors = anchors, .boxes = boxes}, matches,
-                         targets.labels, weights, options.class_loss);
-  const at::Tensor box_weights = options.box_weight == 1 ? weights : weights * options.box_weight;
-  const LossSums shifts =
-      box_loss(outputs.deltas, anchors, boxes, matches, box_weights, options.box);
+                         targets.labels, gradient_weights, options.class_loss);
+  const LossSums shifts = box_loss(outputs.deltas, anchors, boxes, matches,
+                                   gradient_weights * options.box_weight, options.box);
   DetectionLoss loss = {.classification = (classes.sums * weights).sum(),
-                        .box_regression = (shifts.sums * box_weights).sum()};
+                        .box_regression = (shifts.sums * weights).sum() * options.box_weight};
   const auto collect = [&loss](const std::vector<at::Tensor>& values, const LossSums& sums) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i].requires_grad()) continue;

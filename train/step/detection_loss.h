@@ -65,13 +65,15 @@ struct DetectionLoss {
 // max(1, foreground_i), and box_weight times the box loss (head_losses.h) summed over foreground
 // anchors / max(1, foreground_i); both summed over counting images and divided by `images_global`
 // (the real images of the whole global step, so that ranks sum).
-//   outputs  f32 or f64, or bf16 (computed in f32)
+//   outputs  f32 or f64, or bf16 or f16 (computed in f32)
 //   anchors  [A, 4] xyxy px, of the type that is computed in
 //   targets  boxes convert to that type
+//   gradient_scale  scalar f32: the gradients, not the sums, are times that, and rounded after it;
+//            undefined: 1
 // All on one device. Deterministic; on a GPU nothing waits for it. Parity with torchvision's
 // compute_loss: tests/train/step, tests/parity.
 DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& anchors,
                              const BatchTargets& targets, const LossOptions& options,
-                             std::int64_t images_global);
+                             std::int64_t images_global, const at::Tensor& gradient_scale = {});
 
 }  // namespace retina

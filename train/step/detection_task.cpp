@@ -19,13 +19,14 @@ class DetectionTask : public TrainingTask {
     return {.heads = network_.forward(images)};
   }
 
-  TaskLoss loss(const TaskOutputs& outputs, const Batch& batch) override {
+  TaskLoss loss(const TaskOutputs& outputs, const Batch& batch,
+                const at::Tensor& gradient_scale) override {
     const c10::Device device = network_.device();
     const at::Tensor anchors =
         anchors_for(options_.model, {batch.padded_height_px, batch.padded_width_px},
                     at::TensorOptions().device(device));  // [A, 4]
     DetectionLoss loss = detection_loss(outputs.heads, anchors, batch_targets(batch, device),
-                                        options_.loss, batch.part.real_image_count);
+                                        options_.loss, batch.part.real_image_count, gradient_scale);
     return {.metrics = at::stack({loss.classification, loss.box_regression}).to(at::kDouble),
             .outputs = std::move(loss.outputs),
             .gradients = std::move(loss.gradients)};

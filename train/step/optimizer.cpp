@@ -1,6 +1,7 @@
 #include "train/step/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -155,6 +156,7 @@ void Optimizer::step(double learning_rate, const UpdateGuard& guard) {
                         group.weight_decay, options_.epsilon, /*amsgrad=*/false,
                         /*maximize=*/false, divisor, skip);
     }
+    if (skip) at::_foreach_add_(group.update_counts, *skip, /*alpha=*/-1);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/comm/activity.h"
+#include "shared/model/autocast.h"
 #include "shared/model/device.h"
 #include "shared/model/fused_conv.h"
 #include "train/step/memory_trace.h"
@@ -80,15 +82,18 @@ Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
     : options_(options),
       communicator_(communicator),
       clock_(options.device),
-      upload_(options.device, options.task.model.normalisation(),
-              options.task.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat),
+      upload_(options.device, options.task.model.normalisation(), type_of(options.task.precision)),
       task_(make_training_task(options.task)) {
   initialise(network(), options.task.seed);
   network().to(options.device);
   use_channels_last(network());
   freeze_backbone(network(), options.trainable_layers);
   const auto parameters = trainable_parameters(network());
-  buckets_ = std::make_unique<GradientBuckets>(parameters, options.buckets, communicator);
+  if (options.task.precision == Precision::kFp16) {
+    scaler_ = std::make_unique<GradScaler>(GradScalerOptions{}, options.device);
+  }
+  buckets_ =
+      std::make_unique<GradientBuckets>(parameters, options.buckets, communicator, loss_scale());
   if (options.sync_bn && buckets_->queue() != nullptr) {
     shared_statistics_ = std::make_unique<QueuedRankSum>(*buckets_->queue());
     network().share_statistics(shared_statistics_.get());
@@ -177,7 +182,7 @@ TaskLoss Replica::loss(const TaskOutputs& outputs, const Batch& batch) {
   const PhaseScope phase(communicator_.activity(), Phase::kForward);
   const Tf32Scope tf32(options_.tf32);
   clock_.begin(&PartTimes::loss_ms);
-  TaskLoss loss = task_->loss(outputs, batch);
+  TaskLoss loss = task_->loss(outputs, batch, loss_scale());
   metrics_ = metrics_.defined() ? metrics_ + loss.metrics : loss.metrics;
   return loss;
 }
@@ -195,8 +200,13 @@ void Replica::update(double learning_rate, std::int64_t step) {
   const at::NoGradGuard no_grad;
   clock_.begin(&PartTimes::update_ms);
   const at::Tensor norm = buckets_->norm();
-  const at::Tensor metrics = at::cat({std::exchange(metrics_, {}), norm.view({1})});
+  const at::Tensor scale =
+      scaler_ ? scaler_->scale().to(at::kDouble) : at::zeros({}, norm.options());
+  const at::Tensor metrics =
+      at::cat({std::exchange(metrics_, {}), norm.view({1}), scale.view({1})});
   UpdateGuard guard = {.skip = metrics.isfinite().all().logical_not().to(at::kFloat)};
+  // Of the gradient alone: its bits are the same on all ranks, while the loss is this rank's part.
+  if (scaler_) scaler_->update(norm.isfinite().logical_not().to(at::kFloat));
   if (options_.clip_norm > 0) guard.divisor = clip_divisor(norm, options_.clip_norm);
   optimizer_->step(learning_rate, guard);
   buckets_->zero();
@@ -213,8 +223,9 @@ StepSums Replica::take_metrics() {
   // Waits: what was copied to the host lies before the last mark.
   const PartTimes parts = clock_.times(update.marks);
   const double* const values = update.metrics.const_data_ptr<double>();
-  const std::int64_t task_count = update.metrics.size(0) - 1;
-  StepSums metrics{.gradient_norm = values[task_count], .parts = parts};
+  const std::int64_t task_count = update.metrics.size(0) - 2;
+  StepSums metrics{
+      .gradient_norm = values[task_count], .loss_scale = values[task_count + 1], .parts = parts};
   std::copy_n(values, task_count, metrics.of_task.begin());
   return metrics;
 }
@@ -249,6 +260,7 @@ std::int64_t Replica::snapshot_bytes() const {
   };
   add(state_of(task_->network()));
   add(optimizer_->state());
+  if (scaler_) add(scaler_->state());
   if (average_) add(average_->state());
   return static_cast<std::int64_t>(bytes);
 }
@@ -268,6 +280,7 @@ std::uint64_t Replica::hash() {
   add_state(state_of(network()));
   if (average_) add_state(average_->state());
   for (const auto& item : optimizer_->state()) add(item.tensor);
+  if (scaler_) add_state(scaler_->state());
   return hasher.digest();
 }
 
@@ -280,6 +293,11 @@ void Replica::snapshot(Checkpoint& checkpoint) {
   }
   for (const auto& item : optimizer_->state()) {
     checkpoint.optimizer.push_back({item.name, item.tensor.cpu().clone()});
+  }
+  if (scaler_) {
+    for (const auto& item : scaler_->state()) {
+      checkpoint.optimizer.push_back({item.name, item.tensor.cpu()});
+    }
   }
   const AverageScope averages = use_average();
   for (const auto& [name, tensor] : state_of(network())) {
@@ -299,6 +317,15 @@ void Replica::load(const Checkpoint& checkpoint, const std::string& source) {
   load_state(network(), raw, source);
 }
 
+void Replica::restore_scaler(const Checkpoint& checkpoint, const std::string& source) {
+  if (communicator_.is_root()) scaler_->load_state(checkpoint.optimizer, source);
+  const NamedTensors state = scaler_->state();
+  if (communicator_.size() > 1) {
+    for (const auto& item : state) broadcast_tensor(item.tensor);
+  }
+  scaler_->load_state(state, source);
+}
+
 void Replica::restore(const Checkpoint& checkpoint, std::int64_t updates_done,
                       const std::string& source) {
   auto optimizer_state = optimizer_->state();
@@ -306,7 +333,9 @@ void Replica::restore(const Checkpoint& checkpoint, std::int64_t updates_done,
     load(checkpoint, source);
     optimizer_state = checkpoint.optimizer;
   }
-  optimizer_->load_state(optimizer_state, updates_done, source);
+  if (scaler_) restore_scaler(checkpoint, source);
+  const std::int64_t skipped = scaler_ ? scaler_->skipped_count() : 0;
+  optimizer_->load_state(optimizer_state, updates_done - skipped, source);
   if (communicator_.size() == 1) return;
   for (const auto& [name, tensor] : state_of(network())) broadcast_tensor(tensor);
   for (const auto& item : optimizer_->state()) broadcast_tensor(item.tensor);

@@ -18,6 +18,7 @@
 #include "train/reduce/gradient_buckets.h"
 #include "train/reduce/queued_rank_sum.h"
 #include "train/step/batch_statistics.h"
+#include "train/step/grad_scaler.h"
 #include "train/step/optimizer.h"
 #include "train/step/step_clock.h"
 #include "train/step/task_metrics.h"
@@ -28,7 +29,7 @@ namespace retina {
 
 struct ReplicaOptions {
   // With the seed of the weights, too. Its precision is that of convolutions: weights, loss and
-  // update stay f32.
+  // update stay f32. In fp16 gradients are scaled (grad_scaler.h).
   TaskOptions task = {};
   OptimizerOptions optimizer = {};
   BucketOptions buckets = {};
@@ -44,6 +45,7 @@ struct ReplicaOptions {
 struct StepSums {
   TaskMetrics of_task = {};  // this rank's parts
   double gradient_norm = 0;  // of all ranks' gradient, before clipping
+  double loss_scale = 0;     // that backward had; 0: none
   PartTimes parts = {};
 };
 
@@ -106,7 +108,8 @@ class Replica {
   const GradientBuckets& gradients() const { return *buckets_; }
 
   // Clips, makes update number `step` (from 1), clears the gradients. A step whose loss or gradient
-  // is not finite updates nothing. A GPU does it while the caller goes on.
+  // is not finite changes neither weights nor the optimizer's state; in fp16 a gradient that is not
+  // halves the loss scale, on all ranks alike. A GPU does it while the caller goes on.
   void update(double learning_rate, std::int64_t step);
 
   // Metrics of the oldest update not yet taken; waits until the device has made it.
@@ -144,19 +147,23 @@ class Replica {
 
  private:
   struct Update {
-    // f64: the task's metrics, the gradient's norm; on the host when the marks are passed.
+    // f64: the task's metrics, the gradient's norm, the loss scale; on the host when the marks are
+    // passed.
     at::Tensor metrics;
     std::vector<StepClock::Mark> marks;
   };
   void broadcast_tensor(const at::Tensor& tensor);
   void average_over_ranks(const NamedTensors& state);
+  at::Tensor loss_scale() const { return scaler_ ? scaler_->scale() : at::Tensor(); }
   void load(const Checkpoint& checkpoint, const std::string& source);
+  void restore_scaler(const Checkpoint& checkpoint, const std::string& source);
   ReplicaOptions options_;
   Communicator& communicator_;
   bool fuses_convolutions_ = false;
   StepClock clock_;
   ImageUpload upload_;
   std::unique_ptr<TrainingTask> task_;
+  std::unique_ptr<GradScaler> scaler_;  // null but in fp16
   std::unique_ptr<GradientBuckets> buckets_;
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;

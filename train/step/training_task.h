@@ -54,7 +54,10 @@ class TrainingTask {
   virtual TaskOutputs forward(const at::Tensor& images, const Batch& batch) = 0;
   // Of the step's loss the part of this batch: sums over images and ranks make it whole. An
   // evaluation's batches (plan_evaluation()) and what the network made of them are a step, too.
-  virtual TaskLoss loss(const TaskOutputs& outputs, const Batch& batch) = 0;
+  // The gradients, but not the metrics, are times `gradient_scale`, a scalar f32 on the network's
+  // device; undefined: 1.
+  virtual TaskLoss loss(const TaskOutputs& outputs, const Batch& batch,
+                        const at::Tensor& gradient_scale) = 0;
 };
 
 // By options.model.task; weights are zero.

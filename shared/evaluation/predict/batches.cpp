@@ -13,6 +13,7 @@
 #include "shared/data/loader.h"
 #include "shared/evaluation/predict/converted_model.h"
 #include "shared/evaluation/predict/ranks.h"
+#include "shared/model/autocast.h"
 #include "shared/model/device.h"
 #include "shared/model/network.h"
 #include "shared/ops/image_upload.h"
@@ -99,8 +100,7 @@ void for_each_batch(Network& network, const PredictionInput& input, const Detect
                " classes, data of ", class_count);
   const EvaluationMode evaluation_mode(network);
   const c10::Device device = network.device();
-  ImageUpload upload(device, config.normalisation(),
-                     options.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat);
+  ImageUpload upload(device, config.normalisation(), type_of(options.precision));
   const FrameRule frame = config.frame();
   run_batches({.plan = {.framing = frame.framing,
                         .min_side_px = frame.min_side_px,

@@ -21,8 +21,8 @@ using UseBatch = std::function<void(const Batch& batch, const at::Tensor& images
 // `use` throw.
 //
 // A network: images [N, 3, H, W], framed as its task has it and normalised, on its device, where a
-// GPU prepares them from the stored bytes; f32, or on a GPU with bf16 that. It is in evaluation
-// mode; its mode is restored.
+// GPU prepares them from the stored bytes; f32, or on a GPU what the precision computes in. It is
+// in evaluation mode; its mode is restored.
 void for_each_batch(Network& network, const PredictionInput& input, const DetectOptions& options,
                     const UseBatch& use);
 // A converted model, which resizes and normalises: images u8 [N, 3, H, W], of one size. Throws

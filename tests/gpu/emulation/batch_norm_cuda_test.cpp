@@ -12,6 +12,7 @@ using kernels::BatchNorm;
 using kernels::BatchNormBackward;
 using kernels::BatchNormForward;
 using kernels::Bfloat16;
+using kernels::Float16;
 using kernels::Loaded;
 
 class EmulatedBatchNorm : public KernelTest {};
@@ -190,6 +191,9 @@ TEST_F(EmulatedBatchNorm, IsTheCpusInF64) {
 }
 TEST_F(EmulatedBatchNorm, IsTheCpusInBf16) {
   expect_close_to_cpu_for_all<Bfloat16>();
+}
+TEST_F(EmulatedBatchNorm, IsTheCpusInF16) {
+  expect_close_to_cpu_for_all<Float16>();
 }
 
 TEST_F(EmulatedBatchNorm, NeitherReadsNorWritesWhereNothingIs) {

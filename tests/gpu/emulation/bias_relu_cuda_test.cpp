@@ -10,6 +10,7 @@ namespace {
 using kernels::Bfloat16;
 using kernels::BiasRelu;
 using kernels::BiasReluBackward;
+using kernels::Float16;
 using kernels::Loaded;
 
 class EmulatedBiasRelu : public KernelTest {};
@@ -77,6 +78,7 @@ TEST_F(EmulatedBiasRelu, HasTheBitsOfTheCpu) {
   expect_same_for_all<float>();
   expect_same_for_all<double>();
   expect_same_for_all<Bfloat16>();
+  expect_same_for_all<Float16>();
 }
 
 // The last blocks of an array of more than 2^31 values, with and without packs.
@@ -212,6 +214,7 @@ TEST_F(EmulatedBiasRelu, HasTheGradientOfTheCpu) {
   expect_backward_for_all<float>();
   expect_backward_for_all<double>();
   expect_backward_for_all<Bfloat16>();
+  expect_backward_for_all<Float16>();
 }
 
 TEST_F(EmulatedBiasRelu, NeitherReadsNorWritesAGradientOfNothing) {

@@ -8,6 +8,7 @@ namespace {
 
 using kernels::Bfloat16;
 using kernels::Dropout;
+using kernels::Float16;
 using kernels::Loaded;
 
 class EmulatedDropout : public KernelTest {};
@@ -63,6 +64,7 @@ TEST_F(EmulatedDropout, HasTheBitsOfTheCpu) {
   expect_same_for_all_counts<float>();
   expect_same_for_all_counts<double>();
   expect_same_for_all_counts<Bfloat16>();
+  expect_same_for_all_counts<Float16>();
 }
 
 // The last values of the second image, of 2^31 + 300.

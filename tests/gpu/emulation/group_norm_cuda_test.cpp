@@ -8,6 +8,7 @@ namespace retina::emulation {
 namespace {
 
 using kernels::Bfloat16;
+using kernels::Float16;
 using kernels::GroupNorm;
 using kernels::GroupNormBackward;
 using kernels::GroupNormForward;
@@ -152,11 +153,14 @@ TEST_F(EmulatedGroupNorm, IsTheCpusForAnySizes) {
     expect_close_to_cpu<float>({0, 7, channel_count, group_count});
     expect_close_to_cpu<double>({3, 65, channel_count, group_count});
     expect_close_to_cpu<Bfloat16>({3, 65, channel_count, group_count});
+    expect_close_to_cpu<Float16>({3, 65, channel_count, group_count});
     expect_close_to_cpu<Bfloat16>({1, 33, channel_count, group_count, 1});
+    expect_close_to_cpu<Float16>({1, 33, channel_count, group_count, 1});
     expect_close_to_cpu<float>({1, 33, channel_count, group_count, 1});
   }
   // Chunks of 128 pixels.
   expect_close_to_cpu<Bfloat16>({1, 8300, 16, 2});
+  expect_close_to_cpu<Float16>({1, 8300, 16, 2});
   expect_close_to_cpu<float>({1, 8300, 3, 1});
 }
 

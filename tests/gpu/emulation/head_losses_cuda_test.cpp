@@ -9,6 +9,7 @@ namespace {
 
 using kernels::Bfloat16;
 using kernels::BoxLoss;
+using kernels::Float16;
 using kernels::Focal;
 using kernels::HeadLoss;
 using kernels::kPartials;
@@ -194,6 +195,7 @@ TEST_F(EmulatedHeadLosses, FocalLossIsTheCpusForAnyCounts) {
     expect_focal<float>({2, on_levels(count), 3}, 2);
     expect_focal<double>({1, {count}, 3}, 1.5);
     expect_focal<Bfloat16>({1, on_levels(count), 80}, 2);
+    expect_focal<Float16>({1, on_levels(count), 80}, 2);
   }
   expect_focal<float>({0, {5}, 3}, 2);
   expect_focal<float>({1, {5}, 1}, 1.5);
@@ -208,6 +210,7 @@ TEST_F(EmulatedHeadLosses, QualityLossesAreTheCpusForAnyCounts) {
       expect_quality<float>({2, on_levels(count), 3}, kind);
       expect_quality<double>({1, {count}, 3}, kind);
       expect_quality<Bfloat16>({1, on_levels(count), 80}, kind);
+      expect_quality<Float16>({1, on_levels(count), 80}, kind);
     }
     expect_quality<float>({0, {5}, 3}, kind);
     expect_quality<float>({1, {300}, 3, Matches::kAllIgnored}, kind);
@@ -223,6 +226,7 @@ TEST_F(EmulatedHeadLosses, BoxLossesAreTheCpusForAnyCounts) {
       expect_box<float>({2, on_levels(count), 4}, kind);
       expect_box<double>({1, {count}, 4}, kind);
       expect_box<Bfloat16>({1, on_levels(count), 4}, kind);
+      expect_box<Float16>({1, on_levels(count), 4}, kind);
     }
     expect_box<float>({0, {5}, 4}, kind);
     expect_box<float>({1, {300}, 4, Matches::kAllIgnored}, kind);
@@ -233,6 +237,7 @@ TEST_F(EmulatedHeadLosses, BoxLossesAreTheCpusForAnyCounts) {
 TEST_F(EmulatedHeadLosses, TakeTheAnchorsOfAWholeImage) {
   const std::vector<std::int64_t> levels = {90'000, 22'500, 5625, 1521, 441};
   expect_box<Bfloat16>({1, levels, 4}, BoxLossKind::kL1);
+  expect_box<Float16>({1, levels, 4}, BoxLossKind::kL1);
   expect_focal<float>({1, levels, 5}, 2);
 }
 

@@ -331,7 +331,12 @@ LAUNCH = [Mutant("bias_relu", *fields, "launch_cuda.cuh") for fields in [
     ("half of a pack's alignment", "% kPackBytes == 0", "% (kPackBytes / 2) == 0"),
     ("half a pack is stored", "memcpy(&words, &pack, sizeof words);", "memcpy(&words, &pack, sizeof words / 2);"),
 ]]
-MUTANTS = MATCHER + ATSS + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + CHANNEL_SUMS + WALK + LAUNCH
+# How half lies in memory; the reference is LibTorch's.
+HALF = [Mutant("bias_relu", *fields, "formulas.h") for fields in [
+    ("half is read as bfloat16", "return float_from_float16(value.bits);", "return float_from_bfloat16(value.bits);"),
+    ("half is written as bfloat16", "place->bits = float16_from_float(value);", "place->bits = bfloat16_from_float(value);"),
+]] + [Mutant("prepare_images", "pixels of half are written as f32", "p.type == PixelType::kFloat16", "false", "kernels.h")]
+MUTANTS = HALF + MATCHER + ATSS + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + CHANNEL_SUMS + WALK + LAUNCH
 
 
 class Builder:

@@ -7,6 +7,7 @@
 namespace retina::emulation {
 namespace {
 
+using kernels::PixelType;
 using kernels::PrepareImages;
 
 class EmulatedPrepareImages : public KernelTest {};
@@ -57,7 +58,13 @@ std::vector<std::uint8_t> bytes_of(const std::vector<ImageRow>& rows) {
   return bytes;
 }
 
-// `Stored`: float, or std::uint16_t, whose bits are a bf16's.
+template <class Stored>
+constexpr PixelType kPixelType = PixelType::kFloat;
+template <>
+constexpr PixelType kPixelType<kernels::Bfloat16> = PixelType::kBfloat16;
+template <>
+constexpr PixelType kPixelType<kernels::Float16> = PixelType::kFloat16;
+
 template <class Stored>
 void expect_same(Kind kind, int image_count, int height, int width) {
   SCOPED_TRACE(testing::Message() << static_cast<int>(kind) << ", " << image_count << " images, "
@@ -72,7 +79,7 @@ void expect_same(Kind kind, int image_count, int height, int width) {
                      .height = height,
                      .width = width,
                      .statistics = kStatistics,
-                     .rounds_to_bf16 = sizeof(Stored) == 2,
+                     .type = kPixelType<Stored>,
                      .out = found.data()};
   EXPECT_STREQ(kernels::prepare_images_cuda(p, nullptr), nullptr);
   std::vector<Stored> expected(found.size());
@@ -86,7 +93,8 @@ TEST_F(EmulatedPrepareImages, HasTheBitsOfTheCpu) {
     for (const int image_count : {0, 1, 5}) {
       for (const int height : {1, 15, 16, 17, 40}) {
         expect_same<float>(kind, image_count, height, 16);
-        expect_same<std::uint16_t>(kind, image_count, height, 2 * height + 3);
+        expect_same<kernels::Bfloat16>(kind, image_count, height, 2 * height + 3);
+        expect_same<kernels::Float16>(kind, image_count, height, height);
       }
     }
   }
@@ -106,7 +114,7 @@ TEST_F(EmulatedPrepareImages, CountsBeyond31Bits) {
                      .height = kSide,
                      .width = kSide,
                      .statistics = kStatistics,
-                     .rounds_to_bf16 = false,
+                     .type = PixelType::kFloat,
                      .out = found.data()};
   run_last_image_only();
   run_only(

@@ -172,6 +172,7 @@ void compute(const Focal<Stored>& f) {
 template void compute(const Focal<float>&);
 template void compute(const Focal<double>&);
 template void compute(const Focal<Bfloat16>&);
+template void compute(const Focal<Float16>&);
 
 template <class Stored>
 void compute(const BoxLoss<Stored>& b) {
@@ -187,6 +188,7 @@ void compute(const BoxLoss<Stored>& b) {
 template void compute(const BoxLoss<float>&);
 template void compute(const BoxLoss<double>&);
 template void compute(const BoxLoss<Bfloat16>&);
+template void compute(const BoxLoss<Float16>&);
 
 void compute(const PrepareImages& p) {
   std::int64_t pixel = 0;
@@ -208,6 +210,7 @@ void compute(const Dropout<Stored>& d) {
 template void compute(const Dropout<float>&);
 template void compute(const Dropout<double>&);
 template void compute(const Dropout<Bfloat16>&);
+template void compute(const Dropout<Float16>&);
 
 template <class Stored>
 void compute(const BiasRelu<Stored>& b) {
@@ -219,6 +222,7 @@ void compute(const BiasRelu<Stored>& b) {
 template void compute(const BiasRelu<float>&);
 template void compute(const BiasRelu<double>&);
 template void compute(const BiasRelu<Bfloat16>&);
+template void compute(const BiasRelu<Float16>&);
 
 template <class Stored>
 void compute(const BiasReluBackward<Stored>& b) {
@@ -236,6 +240,7 @@ void compute(const BiasReluBackward<Stored>& b) {
 template void compute(const BiasReluBackward<float>&);
 template void compute(const BiasReluBackward<double>&);
 template void compute(const BiasReluBackward<Bfloat16>&);
+template void compute(const BiasReluBackward<Float16>&);
 
 namespace {
 
@@ -288,6 +293,7 @@ void compute(const GroupNormForward<Stored>& f) {
 template void compute(const GroupNormForward<float>&);
 template void compute(const GroupNormForward<double>&);
 template void compute(const GroupNormForward<Bfloat16>&);
+template void compute(const GroupNormForward<Float16>&);
 
 template <class Stored>
 void compute(const GroupNormBackward<Stored>& b, double eps) {
@@ -324,6 +330,7 @@ void compute(const GroupNormBackward<Stored>& b, double eps) {
 template void compute(const GroupNormBackward<float>&, double);
 template void compute(const GroupNormBackward<double>&, double);
 template void compute(const GroupNormBackward<Bfloat16>&, double);
+template void compute(const GroupNormBackward<Float16>&, double);
 
 namespace {
 
@@ -378,6 +385,7 @@ void compute(const BatchNormForward<Stored>& f) {
 template void compute(const BatchNormForward<float>&);
 template void compute(const BatchNormForward<double>&);
 template void compute(const BatchNormForward<Bfloat16>&);
+template void compute(const BatchNormForward<Float16>&);
 
 template <class Stored>
 void compute(const BatchNormBackward<Stored>& b, const Stored* residual, double eps) {
@@ -412,5 +420,6 @@ void compute(const BatchNormBackward<Stored>& b, const Stored* residual, double 
 template void compute(const BatchNormBackward<float>&, const float*, double);
 template void compute(const BatchNormBackward<double>&, const double*, double);
 template void compute(const BatchNormBackward<Bfloat16>&, const Bfloat16*, double);
+template void compute(const BatchNormBackward<Float16>&, const Float16*, double);
 
 }  // namespace retina::emulation

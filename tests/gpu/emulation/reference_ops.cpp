@@ -23,6 +23,7 @@ namespace {
 
 using kernels::Bfloat16;
 using kernels::Element;
+using kernels::Float16;
 using kernels::Loaded;
 
 // The memory behind an argument, read and never written.
@@ -141,6 +142,7 @@ void compute(const kernels::Focal<Stored>& f) {
 template void compute(const kernels::Focal<float>&);
 template void compute(const kernels::Focal<double>&);
 template void compute(const kernels::Focal<Bfloat16>&);
+template void compute(const kernels::Focal<Float16>&);
 
 template <class Stored>
 void compute(const kernels::BoxLoss<Stored>& b) {
@@ -152,6 +154,7 @@ void compute(const kernels::BoxLoss<Stored>& b) {
 template void compute(const kernels::BoxLoss<float>&);
 template void compute(const kernels::BoxLoss<double>&);
 template void compute(const kernels::BoxLoss<Bfloat16>&);
+template void compute(const kernels::BoxLoss<Float16>&);
 
 void compute(const kernels::PrepareImages& p) {
   const auto row_bytes = static_cast<std::int64_t>(sizeof(ImageRow));
@@ -162,12 +165,16 @@ void compute(const kernels::PrepareImages& p) {
   PreparedImages wanted = {.padded_width_px = p.width, .padded_height_px = p.height};
   std::copy_n(p.statistics.mean, 3, wanted.normalisation.mean.begin());
   std::copy_n(p.statistics.std, 3, wanted.normalisation.std.begin());
-  wanted.type = p.rounds_to_bf16 ? at::kBFloat16 : at::kFloat;
+  wanted.type = p.type == kernels::PixelType::kBfloat16  ? at::kBFloat16
+                : p.type == kernels::PixelType::kFloat16 ? at::kHalf
+                                                         : at::kFloat;
   const at::Tensor images = prepare_images(
       tensor(p.block, {block_bytes}),
       tensor(reinterpret_cast<const std::uint8_t*>(p.rows), {p.image_count * row_bytes}), wanted);
-  if (p.rounds_to_bf16) {
+  if (p.type == kernels::PixelType::kBfloat16) {
     copy_channels_last(images, static_cast<Bfloat16*>(p.out));
+  } else if (p.type == kernels::PixelType::kFloat16) {
+    copy_channels_last(images, static_cast<Float16*>(p.out));
   } else {
     copy_channels_last(images, static_cast<float*>(p.out));
   }
@@ -186,6 +193,7 @@ void compute(const kernels::Dropout<Stored>& d) {
 template void compute(const kernels::Dropout<float>&);
 template void compute(const kernels::Dropout<double>&);
 template void compute(const kernels::Dropout<Bfloat16>&);
+template void compute(const kernels::Dropout<Float16>&);
 
 template <class Stored>
 void compute(const kernels::BiasRelu<Stored>& b) {
@@ -210,6 +218,7 @@ void compute(const kernels::BiasRelu<Stored>& b) {
 template void compute(const kernels::BiasRelu<float>&);
 template void compute(const kernels::BiasRelu<double>&);
 template void compute(const kernels::BiasRelu<Bfloat16>&);
+template void compute(const kernels::BiasRelu<Float16>&);
 
 template <class Stored>
 void compute(const kernels::BiasReluBackward<Stored>& b) {
@@ -224,6 +233,7 @@ void compute(const kernels::BiasReluBackward<Stored>& b) {
 template void compute(const kernels::BiasReluBackward<float>&);
 template void compute(const kernels::BiasReluBackward<double>&);
 template void compute(const kernels::BiasReluBackward<Bfloat16>&);
+template void compute(const kernels::BiasReluBackward<Float16>&);
 
 namespace {
 
@@ -250,6 +260,7 @@ void compute(const kernels::GroupNormForward<Stored>& f) {
 template void compute(const kernels::GroupNormForward<float>&);
 template void compute(const kernels::GroupNormForward<double>&);
 template void compute(const kernels::GroupNormForward<Bfloat16>&);
+template void compute(const kernels::GroupNormForward<Float16>&);
 
 template <class Stored>
 void compute(const kernels::GroupNormBackward<Stored>& b, double eps) {
@@ -266,6 +277,7 @@ void compute(const kernels::GroupNormBackward<Stored>& b, double eps) {
 template void compute(const kernels::GroupNormBackward<float>&, double);
 template void compute(const kernels::GroupNormBackward<double>&, double);
 template void compute(const kernels::GroupNormBackward<Bfloat16>&, double);
+template void compute(const kernels::GroupNormBackward<Float16>&, double);
 
 namespace {
 
@@ -304,6 +316,7 @@ void compute(const kernels::BatchNormForward<Stored>& f) {
 template void compute(const kernels::BatchNormForward<float>&);
 template void compute(const kernels::BatchNormForward<double>&);
 template void compute(const kernels::BatchNormForward<Bfloat16>&);
+template void compute(const kernels::BatchNormForward<Float16>&);
 
 template <class Stored>
 void compute(const kernels::BatchNormBackward<Stored>& b, const Stored* residual, double eps) {
@@ -322,5 +335,6 @@ void compute(const kernels::BatchNormBackward<Stored>& b, const Stored* residual
 template void compute(const kernels::BatchNormBackward<float>&, const float*, double);
 template void compute(const kernels::BatchNormBackward<double>&, const double*, double);
 template void compute(const kernels::BatchNormBackward<Bfloat16>&, const Bfloat16*, double);
+template void compute(const kernels::BatchNormBackward<Float16>&, const Float16*, double);
 
 }  // namespace retina::emulation

@@ -99,6 +99,16 @@ TEST(MetricsLog, KeepsANumberThatIsNotFiniteReadable) {
   EXPECT_EQ(MetricsLog(folder / "m", 1).steps().size(), 1U);
 }
 
+TEST(MetricsLog, HasALossScaleWhereThereIsOne) {
+  const TestFolder folder;
+  StepMetrics scaled = step_metrics(1);
+  scaled.loss_scale = 65536;
+  { MetricsLog(folder / "scaled", 0).append(scaled); }
+  { MetricsLog(folder / "plain", 0).append(step_metrics(1)); }
+  EXPECT_EQ(MetricsLog(folder / "scaled", 1).steps()[0].loss_scale, 65536);
+  EXPECT_EQ(read_file(folder / "plain").find("loss_scale"), std::string::npos);
+}
+
 TEST(MetricsLog, KeepsWhatTheGradientsSumCost) {
   const TestFolder folder;
   StepMetrics metrics = step_metrics(1);

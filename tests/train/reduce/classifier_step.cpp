@@ -69,7 +69,7 @@ NamedTensors classifier_gradients(const std::string& backbone, Norm norm, bool s
     const auto count = static_cast<std::int64_t>(batch.samples.size());
     const at::Tensor images =
         at::from_blob(batch.images.get(), {count, 3, kSidePx, kSidePx}, at::kFloat).to(at::kDouble);
-    const TaskLoss loss = task->loss(task->forward(images, batch), batch);
+    const TaskLoss loss = task->loss(task->forward(images, batch), batch, {});
     buckets.expect_last_backward();
     loss.backward();
   }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
+
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
 #include "tests/support/ranks/thread_world.h"
@@ -28,7 +30,9 @@ at::Tensor drawn(std::vector<std::int64_t> sizes, std::uint32_t stream, float la
 }
 
 // Each rank's loss has another gradient for each parameter. `largest` is about theirs.
-std::vector<Step> run_step(int ranks, const BucketOptions& options, float largest = 0.1F) {
+// `scale`: of the loss.
+std::vector<Step> run_step(int ranks, const BucketOptions& options, float largest = 0.1F,
+                           const at::Tensor& scale = {}) {
   std::vector<Step> steps(static_cast<std::size_t>(ranks));
   ThreadWorld world({.ring = {.ranks = ranks}});
   const auto outcomes = world.run([&](ThreadRank& rank) {
@@ -40,14 +44,14 @@ std::vector<Step> run_step(int ranks, const BucketOptions& options, float larges
       if (value.dim() == 4) value = value.contiguous(at::MemoryFormat::ChannelsLast);
       parameters.push_back({cat("p", i), value.requires_grad_()});
     }
-    GradientBuckets buckets(parameters, options, rank);
+    GradientBuckets buckets(parameters, options, rank, scale);
     buckets.expect_last_backward();
     at::Tensor loss = torch::zeros({});
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const auto stream = static_cast<std::uint32_t>(100 * rank.rank()) + static_cast<unsigned>(i);
       loss = loss + (parameters[i].tensor * drawn(shapes[i], stream, largest)).sum();
     }
-    loss.backward();
+    loss.backward(scale);
     buckets.all_reduce();
     Step& step = steps[static_cast<std::size_t>(rank.rank())];
     for (const auto& parameter : parameters) {
@@ -102,6 +106,34 @@ TEST(GradientBuckets, InRankOrderGiveTheSameBitsForAnyPlan) {
               << ranks << " ranks, " << element_name(type) << ", " << bytes;
         }
       }
+    }
+  }
+}
+
+// A power of 2 rounds nothing.
+TEST(GradientBuckets, DivideByTheScaleBeforeTheyTravel) {
+  const at::Tensor scale = torch::tensor(65536.0F);
+  for (const int ranks : {1, 3}) {
+    for (const ElementType type : kWires) {
+      for (const bool overlap : {false, true}) {
+        const BucketOptions options = {
+            .bucket_bytes = 1000, .wire = {.type = type, .ordered = true}, .overlap = overlap};
+        const auto plain = run_step(ranks, options), scaled = run_step(ranks, options, 0.1F, scale);
+        for (std::size_t rank = 0; rank < plain.size(); ++rank) {
+          EXPECT_TRUE(same_bits(scaled[rank], plain[rank])) << ranks << " " << element_name(type);
+          EXPECT_EQ(scaled[rank].repeated_count, 0);
+        }
+      }
+    }
+  }
+}
+
+// Every rank has the same gradient, and from it the same next scale.
+TEST(GradientBuckets, TellEveryRankOfAnOverflow) {
+  for (const ElementType type : kWires) {
+    const BucketOptions options = {.bucket_bytes = 1000, .wire = {.type = type}};
+    for (const Step& step : run_step(2, options, 0x1p20F, torch::tensor(0x1p120F))) {
+      EXPECT_FALSE(std::isfinite(step.norm)) << element_name(type);
     }
   }
 }

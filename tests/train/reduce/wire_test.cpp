@@ -5,9 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "shared/base/bfloat16.h"
+#include "shared/base/float16.h"
 #include "shared/base/random.h"
 #include "shared/comm/element_loops.h"
-#include "shared/comm/float16.h"
 #include "tests/support/ranks/thread_world.h"
 
 namespace retina {
@@ -149,6 +150,8 @@ TEST(WireSum, CountsWhatItRepeated) {
     first[me] = wire.repeated_count();
     values[0] = 1e6F;
     wire.sum(values.data(), 2, "bucket 1");
+    values[0] = std::numeric_limits<float>::infinity();  // in f32, too
+    wire.sum(values.data(), 2, "bucket 2");
     second[me] = wire.repeated_count();
   });
   EXPECT_EQ(first, (std::vector<std::int64_t>{0, 0}));

@@ -82,10 +82,12 @@ TEST(ClassificationLoss, GradientEqualsCentralDifferences) {
   }
 }
 
-TEST(ClassificationLoss, OfBf16IsComputedInF32) {
-  const at::Tensor logits = some_logits().detach().to(at::kBFloat16);
-  const ClassificationLoss loss = classification_loss(logits, targets({1, 1, 1}), 0, 3);
-  EXPECT_EQ(loss.cross_entropy.scalar_type(), at::kFloat);
+TEST(ClassificationLoss, Of16BitIsComputedInF32) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const at::Tensor logits = some_logits().detach().to(type);
+    const ClassificationLoss loss = classification_loss(logits, targets({1, 1, 1}), 0, 3);
+    EXPECT_EQ(loss.cross_entropy.scalar_type(), at::kFloat);
+  }
 }
 
 }  // namespace

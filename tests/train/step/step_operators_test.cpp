@@ -138,6 +138,129 @@ INSTANTIATE_TEST_SUITE_P(, StepOperators,
                            return instance.param.norm == Norm::kFrozen ? "Frozen" : "Trained";
                          });
 
+// --- In half, with a loss scale ------------------------------------------------------------------
+
+ReplicaOptions fp16_options() {
+  ReplicaOptions options = options_of({Norm::kBatch, HeadNorm::kGroup, 0});
+  options.task.precision = Precision::kFp16;
+  options.task.model.fpn_channels = 64;  // CPUs take long for convolutions in half
+  options.task.model.head_convs = 1;
+  options.optimizer.kind = OptimizerKind::kAdamW;
+  options.ema = 0;
+  return options;
+}
+
+// `state` with another loss scale.
+Checkpoint with_scale(const Checkpoint& state, double scale) {
+  Checkpoint changed = state;
+  for (NamedTensor& item : changed.optimizer) {
+    if (item.name == "grad_scaler.scale") item.tensor = torch::tensor(static_cast<float>(scale));
+  }
+  return changed;
+}
+
+// What an update changes: weights and the optimizer's state, not running statistics.
+NamedTensors trained_state(Replica& replica) {
+  Checkpoint checkpoint;
+  replica.snapshot(checkpoint);
+  NamedTensors state;
+  for (const NamedTensors* part : {&checkpoint.model, &checkpoint.optimizer}) {
+    for (const NamedTensor& item : *part) {
+      const bool counts = item.name.find(".running_") != std::string::npos ||
+                          item.name.ends_with("num_batches_tracked") ||
+                          item.name.find("grad_scaler.") != std::string::npos;
+      if (!counts) state.push_back(item);
+    }
+  }
+  return state;
+}
+
+void expect_equal(const NamedTensors& found, const NamedTensors& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(found[i].tensor.equal(expected[i].tensor)) << found[i].name;
+  }
+}
+
+TEST(ReplicaInFp16, WaitsForNothing) {
+  const auto alone = make_self_communicator();
+  ReplicaOptions options = fp16_options();
+  options.optimizer.kind = OptimizerKind::kSgd;  // on CPUs AdamW reads its counts
+  Replica replica(options, *alone);
+  const Batch batch = stored_batch(3);
+  step(replica, batch, 1);
+  replica.take_metrics();
+  const OperatorLog log;
+  step(replica, batch, 2);
+  for (const char* waits : {"aten::_local_scalar_dense", "aten::item", "aten::nonzero",
+                            "aten::is_nonzero", "aten::equal", "aten::masked_select"}) {
+    EXPECT_EQ(log.of(waits).count, 0) << waits;
+  }
+}
+
+TEST(ReplicaInFp16, SkipsAStepThatOverflowsAsIfItHadNotBeen) {
+  const auto alone = make_self_communicator();
+  Replica replica(fp16_options(), *alone);
+  const Batch batch = stored_batch(3), other = stored_batch(5);
+  Checkpoint start;
+  replica.snapshot(start);
+  // An update first, so that AdamW has a state and a count.
+  const auto begin = [&](double scale) {
+    replica.restore(with_scale(start, 1024), 0, "the start");
+    step(replica, other, 1);
+    EXPECT_TRUE(std::isfinite(replica.take_metrics().gradient_norm));
+    Checkpoint first;
+    replica.snapshot(first);
+    replica.restore(with_scale(first, scale), 1, "the first step");
+  };
+  begin(0x1p60);
+  const NamedTensors before = trained_state(replica);
+  step(replica, batch, 2);
+  const StepSums skipped = replica.take_metrics();
+  EXPECT_FALSE(std::isfinite(skipped.gradient_norm));
+  EXPECT_TRUE(std::isfinite(skipped.of_task[0] + skipped.of_task[1]));
+  EXPECT_EQ(skipped.loss_scale, 0x1p60);
+  expect_equal(trained_state(replica), before);
+  Checkpoint after;
+  replica.snapshot(after);
+  for (const NamedTensor& item : after.optimizer) {
+    if (item.name == "grad_scaler.scale") {
+      EXPECT_EQ(item.tensor.item<double>(), 0x1p59);
+    } else if (item.name == "grad_scaler.skipped") {
+      EXPECT_EQ(item.tensor.item<std::int64_t>(), 1);
+    }
+  }
+  // AdamW's second update is the third step: so count a run that goes on and one that is continued.
+  replica.restore(with_scale(after, 1024), 2, "after the skipped step");
+  step(replica, batch, 3);
+  const double norm = replica.take_metrics().gradient_norm;
+  const NamedTensors continued = trained_state(replica);
+  begin(1024);
+  step(replica, batch, 2);
+  EXPECT_EQ(replica.take_metrics().gradient_norm, norm);
+  expect_equal(trained_state(replica), continued);
+}
+
+// The norm, and with it clipping and what travels, is that of the gradient itself.
+TEST(ReplicaInFp16, DividesTheGradientByTheScaleBeforeItIsClipped) {
+  const auto alone = make_self_communicator();
+  const Batch batch = stored_batch(3);
+  const auto norm_of = [&](Precision precision, double scale) {
+    ReplicaOptions options = fp16_options();
+    options.task.precision = precision;
+    options.clip_norm = 0.01;
+    Replica replica(options, *alone);
+    Checkpoint start;
+    replica.snapshot(start);
+    replica.restore(with_scale(start, scale), 0, "the start");
+    replica.backward(replica.loss(replica.forward(batch), batch), false);  // two micro-batches
+    step(replica, batch, 1);
+    return replica.take_metrics().gradient_norm;
+  };
+  const double exact = norm_of(Precision::kFp32, 1);
+  EXPECT_NEAR(norm_of(Precision::kFp16, 4096), exact, 0.02 * exact);
+}
+
 // A loss that is not finite changes nothing, without anybody having looked.
 TEST(ReplicaUpdate, OfAStepThatIsNotFiniteLeavesTheWeights) {
   const auto alone = make_self_communicator();

@@ -1,4 +1,4 @@
-#include "shared/comm/float16.h"
+#include "shared/base/float16.h"
 
 #include <gtest/gtest.h>
 
