@@ -456,14 +456,21 @@ TEST(MlperfLog, OfARunThatContinuesIsOneLog) {
   const Job job;
   const std::vector<std::string> more = {"--validation", job.val_shards(), "--mllog", job / "log"};
   ASSERT_EQ(run_process(job.train_command(job / "run", 2, more)).exit_code, 0);
-  // As a kill within a write leaves it.
+  // Its end was none.
   const std::string whole = read_file(job / "log");
-  write_file_atomically(job / "log", whole.substr(0, whole.size() - 20));
+  const std::string open = whole.substr(0, whole.rfind(":::MLLOG "));
   ASSERT_EQ(run_process(job.train_command(job / "run", 4, more)).exit_code, 0);
-  const std::string log = read_file(job / "log");
-  EXPECT_EQ(log.substr(0, whole.size() - 20), whole.substr(0, whole.size() - 20));
-  EXPECT_EQ(log.substr(whole.size() - 20, 10), "\n:::MLLOG ");
-  EXPECT_EQ(log.find("run_start", whole.size()), std::string::npos);
+  std::string log = read_file(job / "log");
+  EXPECT_EQ(log.substr(0, open.size()), open);
+  EXPECT_EQ(log.find("run_stop"), log.rfind("run_stop"));
+  EXPECT_EQ(log.find("run_start", open.size()), std::string::npos);
+  // As a kill within a write leaves it.
+  const std::string part = log.substr(0, log.rfind("eval_stop"));
+  write_file_atomically(job / "log", part);
+  ASSERT_EQ(run_process(job.train_command(job / "run", 6, more)).exit_code, 0);
+  log = read_file(job / "log");
+  EXPECT_EQ(log.substr(0, part.size()), part);
+  EXPECT_EQ(log.substr(part.size(), 10), "\n:::MLLOG ");
 }
 
 }  // namespace

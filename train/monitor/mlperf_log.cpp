@@ -23,16 +23,25 @@ std::string from_environment(const char* name, const char* otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : value;
 }
 
-// Without what is there, unless a run continues.
-std::string emptied(const std::string& path, bool continues) {
-  if (!continues && path_exists(path)) remove_file(path);
+// Without what is there, unless a run continues: then without its end, which was none.
+std::string prepared(const std::string& path, bool continues) {
+  if (!path_exists(path)) return path;
+  if (!continues) {
+    remove_file(path);
+    return path;
+  }
+  const std::string text = read_file(path);
+  const std::size_t last = text.rfind(kMlperfMark);
+  if (last != std::string::npos && text.find(R"("key":"run_stop")", last) != std::string::npos) {
+    write_file_atomically(path, text.substr(0, last));
+  }
   return path;
 }
 
 }  // namespace
 
 MlperfLog::MlperfLog(const std::string& path, const MlperfSettings& settings, bool continues)
-    : file_(emptied(path, continues), "--mllog") {
+    : file_(prepared(path, continues), "--mllog") {
   if (continues && file_size_bytes(path) > 0) {
     if (!read_file(path).ends_with('\n')) write("\n");  // a kill within a line
     return;
