@@ -26,11 +26,12 @@ import torch
 from torchvision.models import detection
 
 BIN = Path(os.environ.get("RETINA_BUILD", Path(__file__).resolve().parents[3] / "build")).resolve() / "bin"
-SIZES = {  # as train/recipes.cpp
-    "nano": ("mobilenet_v3_large", 64, 2, 320, 533),
-    "small": ("regnet_x_1_6gf", 128, 3, 512, 853),
-    "medium": ("resnet50", 256, 4, 800, 1333),
-    "large": ("resnext101_64x4d", 256, 4, 800, 1333),
+SIZES = {  # as train/recipes.cpp; the last number: anchors a location
+    "nano": ("mobilenet_v3_large", 64, 2, 320, 533, 9),
+    "nano-one-anchor": ("mobilenet_v3_large", 64, 2, 320, 533, 1),
+    "small": ("regnet_x_1_6gf", 128, 3, 512, 853, 9),
+    "medium": ("resnet50", 256, 4, 800, 1333, 9),
+    "large": ("resnext101_64x4d", 256, 4, 800, 1333, 9),
 }
 PEERS = {"ssdlite320_mobilenet_v3_large": 320, "retinanet_resnet50_fpn": 800}
 
@@ -43,10 +44,10 @@ def run(program, *words):
 
 def convert(folder, name, data):
     """The files of 32 and 8 bits, and the number of parameters."""
-    backbone, channels, convs, least, most = SIZES[name]
+    backbone, channels, convs, least, most, anchors = SIZES[name]
     checkpoint = folder / f"{name}.pt"
     run("make-checkpoint", "--output", checkpoint, "--classes", 80, "--backbone", backbone, "--fpn-channels",
-        channels, "--head-convs", convs, "--min-side", least, "--max-side", most)
+        channels, "--head-convs", convs, "--anchors-per-location", anchors, "--min-side", least, "--max-side", most)
     files = {}
     for weights in ("f32", "int8"):
         files[weights] = folder / f"{name}-{weights}.onnx"

@@ -25,10 +25,14 @@ BUILD = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve(
 EQUAL = ["--recipe", "none", "--optimizer", "sgd", "--lr", 0.01, "--momentum", 0.9, "--weight-decay", 1e-4, "--lr-scaling",
          "none", "--lr-schedule", "cosine", "--warmup-steps", 100, "--warmup-factor", 0.01, "--clip-norm", 10, "--box-loss",
          "l1", "--head-norm", "none", "--p6", "p5"]
-VARIANTS = {"retina-train": [], "... atss": ["--assigner", "atss"],
+VARIANTS = {"retina-train": [], "... giou": ["--box-loss", "giou"], "... ciou": ["--box-loss", "ciou"],
+            "... atss": ["--assigner", "atss"], "... quality-focal": ["--class-loss", "quality-focal"],
             "... atss, quality-focal": ["--assigner", "atss", "--class-loss", "quality-focal"],
-            "... quality-focal": ["--class-loss", "quality-focal"], "... giou": ["--box-loss", "giou"],
-            "... ciou": ["--box-loss", "ciou"]}
+            "... atss, giou x 2": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2],
+            "... atss, giou x 2, quality-focal": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2,
+                                                  "--class-loss", "quality-focal"],
+            "... atss, giou x 2, one anchor": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2,
+                                               "--anchors-per-location", 1]}
 
 
 def run(*command):
@@ -96,11 +100,11 @@ def main():
                     row = measure(options, Path(data), folder, name, seed)
                     rows.setdefault((set_name, name), []).append(row)
                     print(json.dumps({"bench": "outcome", "set": set_name, "run": name, "seed": seed, **row}), flush=True)
-    print(f"{'set':<12}{'run':<26}{'AP':>7}{'from':>7}{'to':>7}{'AP50':>7}{'seconds':>9}{'MiB':>7}")
+    print(f"{'set':<12}{'run':<36}{'AP':>7}{'from':>7}{'to':>7}{'AP50':>7}{'seconds':>9}{'MiB':>7}")
     for (set_name, name), runs in rows.items():
         mean = {key: statistics.mean(row[key] for row in runs) for key in runs[0]}
         aps = [row["AP"] for row in runs]
-        print(f"{set_name:<12}{name:<26}{mean['AP']:>7.3f}{min(aps):>7.3f}{max(aps):>7.3f}{mean['AP50']:>7.3f}"
+        print(f"{set_name:<12}{name:<36}{mean['AP']:>7.3f}{min(aps):>7.3f}{max(aps):>7.3f}{mean['AP50']:>7.3f}"
               f"{mean['seconds']:>9.0f}{mean['memory_mib']:>7.0f}")
 
 

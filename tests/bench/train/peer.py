@@ -6,22 +6,42 @@ import ctypes
 import json
 import resource
 import time
+from collections import OrderedDict
 from pathlib import Path
 
 import torch
 import torchvision
+from torchvision.models._utils import IntermediateLayerGetter
 from torchvision.models.detection import RetinaNet
-from torchvision.models.detection.backbone_utils import _resnet_fpn_extractor
+from torchvision.models.detection.backbone_utils import BackboneWithFPN, _resnet_fpn_extractor
 from torchvision.ops import FrozenBatchNorm2d
 from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
 
+def make_trunk(options, norm):
+    """The network with its pyramid; with a frozen norm its first two stages do not learn."""
+    network = getattr(torchvision.models, options.backbone)(weights=None, norm_layer=norm)
+    extra = LastLevelP6P7(256, 256)
+    if options.backbone.startswith("mobilenet"):
+        body, levels, fixed = network.features, {"6": "0", "12": "1", "16": "2"}, [0, 1, 2, 3]
+    elif options.backbone.startswith("regnet"):
+        body = torch.nn.Sequential(OrderedDict([("stem", network.stem), *network.trunk_output.named_children()]))
+        levels, fixed = {"block2": "0", "block3": "1", "block4": "2"}, [0, 1]
+    else:
+        return _resnet_fpn_extractor(network, 3 if options.norm == "frozen" else 5, returned_layers=[2, 3, 4],
+                                     extra_blocks=extra)
+    if options.norm == "frozen":
+        for stage in fixed:
+            body[stage].requires_grad_(False)
+    body.eval()
+    with torch.no_grad():
+        features = IntermediateLayerGetter(body, levels)(torch.zeros(1, 3, 64, 64))
+    body.train()
+    return BackboneWithFPN(body, levels, [level.shape[1] for level in features.values()], 256, extra)
+
+
 def make_model(options, classes):
-    frozen = options.norm == "frozen"
-    trunk = getattr(torchvision.models, options.backbone)(
-        weights=None, norm_layer=FrozenBatchNorm2d if frozen else torch.nn.BatchNorm2d)
-    trunk = _resnet_fpn_extractor(trunk, 3 if frozen else 5, returned_layers=[2, 3, 4],
-                                  extra_blocks=LastLevelP6P7(256, 256))
+    trunk = make_trunk(options, FrozenBatchNorm2d if options.norm == "frozen" else torch.nn.BatchNorm2d)
     return RetinaNet(trunk, classes, min_size=options.min_side, max_size=options.max_side)
 
 
