@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-std::string page_of(std::int64_t image_count, std::int64_t total_steps) {
+std::string page_of(std::int64_t image_count, std::int64_t total_steps,
+                    std::optional<double> foreground_iou = 0.5) {
   const TwoBoxes source;
   const TrainingSet train{.source = source,
                           .categories = {{.id = 1, .name = "cat"}, {.id = 2, .name = "dog"}}};
@@ -54,7 +56,8 @@ std::string page_of(std::int64_t image_count, std::int64_t total_steps) {
                          .total_steps = total_steps,
                          .plan = plan,
                          .augment = "light",
-                         .anchor_sizes = {32, 64, 128, 256, 512},
+                         .anchors = {.sizes = {32, 64, 128, 256, 512}},
+                         .foreground_iou = foreground_iou,
                          .all_options = {{"augment", "\"flip\""}}});
 }
 
@@ -65,6 +68,13 @@ TEST(Preview, ShowsTheFirstSamplesAndCountsTheirBoxes) {
   EXPECT_THAT(page, HasSubstr("2 boxes, 1 red"));
   EXPECT_THAT(page, HasSubstr("50.0 % of the boxes"));
   EXPECT_THAT(page, HasSubstr("--augment light"));
+}
+
+TEST(Preview, HasNoRedBoxesWhereAnchorsAreNotChosenByIou) {
+  const std::string page = page_of(4, 100, std::nullopt);
+  EXPECT_THAT(page, HasSubstr("2 boxes"));
+  EXPECT_THAT(page, Not(HasSubstr(" red")));
+  EXPECT_THAT(page, Not(HasSubstr("below IoU")));
 }
 
 // Five images in steps of two: the sixth place is padding, which is not a sample.
