@@ -1,6 +1,8 @@
 // The emulation itself: it runs a kernel, and finds the faults that it is for.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "tests/gpu/emulation/device_array.h"
 #include "tests/gpu/emulation/faulty_kernels.h"
 
@@ -31,6 +33,13 @@ TEST(Emulation, FindsBarriersThatSomeThreadsMiss) {
   EXPECT_STREQ(rotate_on(2, Fault::kNone, out.data()), nullptr) << "after errors";
 }
 
+TEST(Emulation, GivesVariablesThatNobodyHasWrittenAnAbsurdValue) {
+  const DeviceArray<float> out(128);
+  ASSERT_STREQ(rotate_on(2, Fault::kUnwrittenLocal, out.data()), nullptr);
+  for (const std::size_t i : {5U, 64U + 5U}) EXPECT_FALSE(std::abs(out[i]) < 1e6F) << out[i];
+  EXPECT_EQ(out[6], 7);
+}
+
 TEST(Emulation, RefusesSizesThatAGpuRefuses) {
   const DeviceArray<float> out(0);
   EXPECT_THAT(rotate_on(0, Fault::kNone, out.data()), HasSubstr("impossible sizes"));
@@ -50,6 +59,8 @@ TEST(Emulation, FindsRaces) {
 TEST(Emulation, FindsWhatIsReadUnwrittenOrOutOfBounds) {
   const DeviceArray<float> out(128), input(Content::kInput, std::vector<float>(128));
   EXPECT_THAT(rotate_on(2, Fault::kUnwritten, out.data()), HasSubstr("nobody has written"));
+  EXPECT_THAT(rotate_on(2, Fault::kUnwrittenOutput, DeviceArray<float>(128).data()),
+              HasSubstr("nobody has written"));
   EXPECT_THAT(rotate_on(2, Fault::kPastEnd, out.data()), HasSubstr("no array has"));
   EXPECT_THAT(rotate_on(2, Fault::kNone, input.data()), HasSubstr("writes an input"));
 }

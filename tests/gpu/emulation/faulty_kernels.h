@@ -8,7 +8,9 @@ enum class Fault {
   kNoBarrier,
   kTwoBarriers,
   kEarlyEnd,
-  kUnwritten,
+  kUnwritten,        // shared memory
+  kUnwrittenOutput,  // an element is read before its thread writes it
+  kUnwrittenLocal,   // a thread's own variable
   kPastEnd,
   kBlocksMeet,
   kLoneLane,

@@ -35,14 +35,19 @@ class Mutant(NamedTuple):
 
 NEW_STREAM = "c10::impl::VirtualGuardImpl(device_.type()).getNewStream(device_)"
 BLOCK_TO = "prepare_images(block.to(device_, /*non_blocking=*/true),"
+LAUNCH = """  const at::Tensor images = prepare_images(block.to(device_, /*non_blocking=*/true),
+                                           rows.to(device_, /*non_blocking=*/true), wanted);
+"""
+QUERY = """  if (device_.is_cpu()) return images;
+  while (!under_way_.empty() && under_way_.front().done.query()) under_way_.pop_front();
+"""
 RECORD = """  c10::Event done(device_.type());
   done.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
 """
 UPLOAD = [Mutant("shared/ops/image_upload.cpp", *fields) for fields in [
     ("a batch's memory is used again at once", "under_way_.push_back({std::move(done), batch.stored});", ""),
     ("a batch's memory is used again when its slot is asked for", "&& under_way_.front().done.query()", ""),
-    ("the batch's event is recorded before its copy",
-     "  const at::Tensor images = prepare", RECORD + "  const at::Tensor images = prepare"),
+    ("the batch's event is recorded before its copy", LAUNCH + QUERY + RECORD, RECORD + LAUNCH + QUERY),
     ("rows are written again before their copy", "  const at::Tensor rows =\n", "  static thread_local const at::Tensor rows =\n"),
     ("the upload's stream is its own", BLOCK_TO,
      "prepare_images([&] { const c10::StreamGuard own(" + NEW_STREAM + "); return block.to(device_, true); }(),"),
@@ -70,8 +75,9 @@ NCCL = [Mutant("train/reduce/nccl_transport.cpp", *fields) for fields in [
 ]] + [Mutant("train/reduce/nccl_communicator.cpp", *fields) for fields in [
     ("a collective returns before it is done",
      "    while (!is_done()) {\n      check_alive(ncclCommGetAsyncError(comm_, &state));\n      check_alive(state);\n", "    while (false) {\n"),
-    ("a collective's event is recorded before it",
-     "    check_alive(launch());\n", '    check_cuda(cudaEventRecord(done_, stream_), "");\n    check_alive(launch());\n'),
+    ("the event of an earlier collective is waited for",
+     '    check_cuda(cudaEventRecord(done_, stream_), "cudaEventRecord");\n    while (!is_done()) {\n      check_alive',
+     "    while (!is_done()) {\n      check_alive"),
 ]]
 BUCKETS = [Mutant("train/reduce/gradient_buckets.cpp", *fields) for fields in [
     ("a bucket leaves before its last gradient", "missing_count_[next_bucket_] == 0", "missing_count_[next_bucket_] <= 1"),

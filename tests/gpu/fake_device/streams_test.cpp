@@ -44,7 +44,7 @@ Batch batch_of(std::uint32_t number) {
       .padded_height_px = kSide,
       .part = {.real_image_count = 2 * kImages}};
   for (int i = 0; i < kImages; ++i) {
-    batch.samples.push_back(Sample{.slot = {.flip = i == 1},
+    batch.samples.push_back(Sample{.slot = {.flip = (static_cast<int>(number) + i) % 2 == 1},
                                    .original_width_px = kSide,
                                    .original_height_px = kSide,
                                    .width_px = kSide,
