@@ -22,10 +22,8 @@ __global__ void rotate(Fault fault, float* out) {
   const unsigned next = (i + 1) % kThreads;
   const unsigned block = fault == Fault::kBlocksMeet ? 0 : blockIdx.x;
   const unsigned beyond = fault == Fault::kPastEnd && blockIdx.x == 1 && i == kThreads - 1 ? 1 : 0;
-  float own[2];
-  if (fault != Fault::kUnwrittenLocal || i != 5) own[i % 2] = numbers[next];
   float* const element = &out[block * kThreads + i + beyond];
-  *element = fault == Fault::kUnwrittenOutput && i == 5 ? *element : own[i % 2];
+  *element = fault == Fault::kUnwrittenOutput && i == 5 ? *element : numbers[next];
 }
 
 // counts[0] += the lanes of each warp, counts[1] the same without atomics.

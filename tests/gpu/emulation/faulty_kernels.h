@@ -10,7 +10,6 @@ enum class Fault {
   kEarlyEnd,
   kUnwritten,        // shared memory
   kUnwrittenOutput,  // an element is read before its thread writes it
-  kUnwrittenLocal,   // a thread's own variable
   kPastEnd,
   kBlocksMeet,
   kLoneLane,

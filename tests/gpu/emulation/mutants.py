@@ -4,7 +4,8 @@
     mutants.py BUILD [NAME...]  tries all, or those named, with the build folder's emulation_test; prints what
                                 found each, and exits with 1 if one was not found
 
-A mutant is found when the tests of its kernel fail, or take longer than two minutes. Not listed is what changes
+A mutant is found when GCC warns of a variable that may be read unwritten, which the emulation does not look at, or when
+the tests of its kernel fail, or take longer than two minutes. Not listed is what changes
 no result, so that no test can find it: low_quality_matches() for anchors that have a box already, which is their
 own best; a window of cells beside the box's centre, which grows until it has the nearest; a bit of a box's own in
 its row of the mask, where nothing reads it any more; `dropped` in the last box's row, which is 0.
@@ -25,6 +26,9 @@ import rewrite_cuda
 ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "shared/ops"
 TIMEOUT_S = 120
+# In the place of -w.
+WARNINGS = ["-Wno-" + name for name in ("all", "extra", "shadow", "conversion", "unknown-pragmas", "sign-compare",
+                                        "missing-field-initializers")] + ["-Wmaybe-uninitialized", "-Werror"]
 # The tests of a kernel.
 SUITES = {"atss": "EmulatedAtss", "batch_norm": "EmulatedBatchNorm", "bias_relu": "EmulatedBiasRelu", "dropout": "EmulatedDropout",
           "group_norm": "EmulatedGroupNorm", "head_losses": "EmulatedHeadLosses", "matcher": "EmulatedMatcher",
@@ -314,6 +318,10 @@ LAUNCH = [Mutant("bias_relu", *fields, "launch_cuda.cuh") for fields in [
 MUTANTS = MATCHER + ATSS + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + WALK + LAUNCH
 
 
+class Unwritten(Exception):
+    """What the compiler says of a variable."""
+
+
 class Builder:
     def __init__(self, build):
         self.build = build
@@ -340,7 +348,11 @@ class Builder:
         command = command[:command.index("-o")] + ["-o", output, "-c", source]
         # The mutant's header comes before the tree's.
         command.insert(next(i for i, word in enumerate(command) if str(word).startswith("-I")), f"-I{folder}")
-        subprocess.run(command, cwd=self.build, check=True)
+        flag = command.index("-w")
+        done = subprocess.run(command[:flag] + WARNINGS + command[flag + 1:], cwd=self.build, capture_output=True, text=True)
+        if done.returncode != 0:
+            warned = re.search(r"error: (.*uninitialized.*)", done.stderr)
+            raise Unwritten(warned[1]) if warned else ValueError(done.stderr)
         executable = folder / "emulation_test"
         link = [output if word.endswith(f"retina_emulated_ops.dir/{stem}.cpp.o") else word
                 for word in shlex.split(self.link)]
@@ -351,12 +363,14 @@ class Builder:
     def what_finds(self, mutant):
         """The first line that tells of a failure, or None."""
         with tempfile.TemporaryDirectory() as folder:
-            executable = self.executable(mutant, Path(folder))
             try:
+                executable = self.executable(mutant, Path(folder))
                 done = subprocess.run(
                     [executable, f"--gtest_filter={SUITES[mutant.kernel]}.*", "--gtest_fail_fast"],
                     env=os.environ | {"RETINA_EMULATION_SEED": "1"}, capture_output=True, text=True,
                     timeout=TIMEOUT_S)
+            except Unwritten as warning:
+                return str(warning)
             except subprocess.TimeoutExpired:
                 return f"more than {TIMEOUT_S} s"
         if done.returncode == 0:
