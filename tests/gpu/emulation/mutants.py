@@ -27,8 +27,7 @@ ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "shared/ops"
 TIMEOUT_S = 120
 # In the place of -w.
-WARNINGS = ["-Wno-" + name for name in ("all", "extra", "shadow", "conversion", "unknown-pragmas", "sign-compare",
-                                        "missing-field-initializers")] + ["-Wmaybe-uninitialized", "-Werror"]
+WARNINGS = ["-Werror=uninitialized", "-Werror=maybe-uninitialized"]
 # The tests of a kernel.
 SUITES = {"atss": "EmulatedAtss", "batch_norm": "EmulatedBatchNorm", "bias_relu": "EmulatedBiasRelu", "dropout": "EmulatedDropout",
           "group_norm": "EmulatedGroupNorm", "head_losses": "EmulatedHeadLosses", "matcher": "EmulatedMatcher",
@@ -348,8 +347,8 @@ class Builder:
         command = command[:command.index("-o")] + ["-o", output, "-c", source]
         # The mutant's header comes before the tree's.
         command.insert(next(i for i, word in enumerate(command) if str(word).startswith("-I")), f"-I{folder}")
-        flag = command.index("-w")
-        done = subprocess.run(command[:flag] + WARNINGS + command[flag + 1:], cwd=self.build, capture_output=True, text=True)
+        command = [word for word in command if word not in ("-w", "-Werror")] + WARNINGS
+        done = subprocess.run(command, cwd=self.build, capture_output=True, text=True)
         if done.returncode != 0:
             warned = re.search(r"error: (.*uninitialized.*)", done.stderr)
             raise Unwritten(warned[1]) if warned else ValueError(done.stderr)
