@@ -1,12 +1,14 @@
 // build/bin/bench_data --data SHARDS: what a photograph costs on its way into a batch. Decode
 // alone, decode + resize + normalise, the loader in both forms with one thread and with two, and
 // what of a batch's making holds up all threads at once. Prints one line of JSON a case: medians of
-// rounds in which all cases take turns. data.py runs it beside its peers. With --minutes it loads
+// rounds in which all cases take turns; images per second of a core's work, too, which other
+// programs on the machine change less. data.py runs it beside its peers. With --minutes it loads
 // for so long instead, and tells whether its memory grows.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -137,8 +139,11 @@ class Bench {
   void run_round() {
     for (Case& one : cases_) {
       Stopwatch watch;
+      const std::clock_t before = std::clock();
       one.run();
       one.rates.push_back(one.images / (watch.lap_ms() * 1e-3));
+      const double core_seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+      one.rates_per_core.push_back(one.images / core_seconds);
     }
     serial_ms_.push_back(serial_ms());
   }
@@ -150,6 +155,7 @@ class Bench {
       json.field("images_per_second", median(one.rates));
       json.field("images_per_second_min", *std::min_element(one.rates.begin(), one.rates.end()));
       json.field("images_per_second_max", *std::max_element(one.rates.begin(), one.rates.end()));
+      json.field("images_per_core_second", median(one.rates_per_core));
       print(json, command);
     }
     JsonWriter json;
@@ -164,6 +170,7 @@ class Bench {
     double images;
     std::function<void()> run;
     std::vector<double> rates = {};
+    std::vector<double> rates_per_core = {};  // by the time that this process computed
   };
 
   double image_count() const { return static_cast<double>(shards_.index().size()); }

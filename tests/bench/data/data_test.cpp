@@ -34,6 +34,7 @@ TEST(BenchData, PrintsOneLineOfJsonACase) {
       EXPECT_GT(root.at("milliseconds").as_double(), 0);
     } else {
       EXPECT_GT(root.at("images_per_second").as_double(), 0) << name;
+      EXPECT_GT(root.at("images_per_core_second").as_double(), 0) << name;
     }
   }
   EXPECT_EQ(cases.size(), 10U);

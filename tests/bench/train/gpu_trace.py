@@ -15,9 +15,16 @@ def main():
     parser.add_argument("--steps", type=float, default=1, help="that the trace spans")
     parser.add_argument("--most", type=int, default=40, help="rows")
     options = parser.parse_args()
-    with open(options.trace, encoding="utf-8") as file:
-        events = [event for event in json.load(file)["traceEvents"]
-                  if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    if options.steps <= 0:
+        parser.error("--steps: must be more than 0")
+    try:
+        with open(options.trace, encoding="utf-8") as file:
+            events = [event for event in json.load(file)["traceEvents"]
+                      if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    except OSError as error:
+        raise SystemExit(f"{options.trace}: {error.strerror}")
+    except (ValueError, TypeError, KeyError) as error:
+        raise SystemExit(f"{options.trace}: is not a whole trace ({error}); let the program run until it says that it wrote it")
     if not events:
         raise SystemExit(f"{options.trace}: holds no kernels")
     time_us, calls = collections.Counter(), collections.Counter()

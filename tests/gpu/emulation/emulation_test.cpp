@@ -50,6 +50,8 @@ TEST(Emulation, FindsRaces) {
 TEST(Emulation, FindsWhatIsReadUnwrittenOrOutOfBounds) {
   const DeviceArray<float> out(128), input(Content::kInput, std::vector<float>(128));
   EXPECT_THAT(rotate_on(2, Fault::kUnwritten, out.data()), HasSubstr("nobody has written"));
+  EXPECT_THAT(rotate_on(2, Fault::kUnwrittenOutput, DeviceArray<float>(128).data()),
+              HasSubstr("nobody has written"));
   EXPECT_THAT(rotate_on(2, Fault::kPastEnd, out.data()), HasSubstr("no array has"));
   EXPECT_THAT(rotate_on(2, Fault::kNone, input.data()), HasSubstr("writes an input"));
 }

@@ -22,7 +22,8 @@ __global__ void rotate(Fault fault, float* out) {
   const unsigned next = (i + 1) % kThreads;
   const unsigned block = fault == Fault::kBlocksMeet ? 0 : blockIdx.x;
   const unsigned beyond = fault == Fault::kPastEnd && blockIdx.x == 1 && i == kThreads - 1 ? 1 : 0;
-  out[block * kThreads + i + beyond] = numbers[next];
+  float* const element = &out[block * kThreads + i + beyond];
+  *element = fault == Fault::kUnwrittenOutput && i == 5 ? *element : numbers[next];
 }
 
 // counts[0] += the lanes of each warp, counts[1] the same without atomics.

@@ -8,7 +8,8 @@ enum class Fault {
   kNoBarrier,
   kTwoBarriers,
   kEarlyEnd,
-  kUnwritten,
+  kUnwritten,        // shared memory
+  kUnwrittenOutput,  // an element is read before its thread writes it
   kPastEnd,
   kBlocksMeet,
   kLoneLane,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -21,7 +23,7 @@ namespace {
 constexpr unsigned kWarp = 32, kMostThreads = 1024, kMostBlocksAcross = 65535;
 constexpr std::size_t kMostSharedBytes = 48 << 10;  // of a kernel that asks for no more
 
-bool (*holds_other)(const void*, std::size_t) = nullptr;  // allow_memory()
+std::optional<OtherMemory> other_memory;  // allow_memory()
 
 enum class State { kReady, kAtBarrier, kInWarp, kEnded };
 
@@ -60,10 +62,12 @@ struct Grid {
   std::vector<Warp> warps;
   unsigned thread_count = 0, ended_count = 0;
   unsigned running = 0;
-  bool runs = false;
   std::map<const void*, SharedMemory> shared;
   std::size_t shared_bytes = 0;  // of this block
 } grid;
+
+// Whether this thread of the host is in a kernel.
+thread_local bool runs = false;
 
 // Outlives what asks at a program's end.
 std::set<std::string>& launched() {
@@ -105,9 +109,9 @@ void run_one() {
   const unsigned number = grid.running;
   threadIdx = {number % blockDim.x, number / blockDim.x % blockDim.y,
                number / (blockDim.x * blockDim.y)};
-  grid.runs = true;
+  runs = true;
   const bool ended = self().fiber->resume();
-  grid.runs = false;
+  runs = false;
   if (ended) {
     self().state = State::kEnded;
     ++grid.ended_count;
@@ -205,8 +209,11 @@ const char* take_error() {
 }
 
 void launch(const Kernel& kernel, const dim3& blocks, const dim3& block, std::size_t shared_bytes) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   if (grid.has_error) return;
   grid.kernel = &kernel;
+  if (other_memory) other_memory->begin(kernel.name, kernel.stream);
   launched().insert(kernel.name);
   blockIdx = {};
   if (!is_possible(blocks, block, shared_bytes)) {
@@ -307,16 +314,16 @@ void* dynamic_shared_memory_of(std::size_t element_bytes) {
   return shared_memory_at(&grid.dynamic_bytes, grid.dynamic_bytes, element_bytes);
 }
 
-void allow_memory(bool (*holds)(const void* address, std::size_t bytes)) {
-  holds_other = holds;
+void allow_memory(const OtherMemory& memory) {
+  other_memory = memory;
 }
 
 void check_access(const void* address, std::size_t bytes, Access access) {
-  if (!grid.runs || self().fiber->holds(address)) return;
+  if (!runs || self().fiber->holds(address)) return;
   if (Memory* const memory = Memory::with(address)) {
     const std::string problem = memory->problem_of(address, bytes, access, grid.turn);
     if (!problem.empty()) fail(problem);
-  } else if (holds_other != nullptr && holds_other(address, bytes)) {
+  } else if (other_memory && other_memory->may_use(address, bytes, access)) {
     return;
   } else if (access != Access::kRead || !(is_argument(address) || is_constant(address))) {
     fail("touches memory that no array has");

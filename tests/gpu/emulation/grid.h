@@ -44,6 +44,7 @@ struct Kernel {
   void (*run)(const void* arguments);
   const void* arguments;
   std::size_t argument_bytes;
+  const void* stream;
 };
 void launch(const Kernel& kernel, const dim3& grid, const dim3& block, std::size_t shared_bytes);
 
@@ -52,9 +53,9 @@ const std::set<std::string>& launched_kernels();
 
 template <class Call>
 void launch(const char* name, const Call& call, const dim3& grid, const dim3& block,
-            std::size_t shared_bytes = 0, const void* /*stream*/ = nullptr) {
+            std::size_t shared_bytes = 0, const void* stream = nullptr) {
   const auto run = [](const void* arguments) { (*static_cast<const Call*>(arguments))(); };
-  launch({name, run, &call, sizeof call}, grid, block, shared_bytes);
+  launch({name, run, &call, sizeof call, stream}, grid, block, shared_bytes);
 }
 
 // Ends the kernel.
@@ -97,8 +98,13 @@ Element* dynamic_shared_memory() {
   return static_cast<Element*>(dynamic_shared_memory_of(sizeof(Element)));
 }
 
-// Memory besides memory.h's that kernels may use, whatever they do there.
-void allow_memory(bool (*holds)(const void* address, std::size_t bytes));
+// Memory besides memory.h's that kernels may use.
+struct OtherMemory {
+  void (*begin)(const char* kernel, const void* stream);  // before a kernel's first access
+  // Whether it is of that memory, which then knows what the kernel does there.
+  bool (*may_use)(const void* address, std::size_t bytes, Access access);
+};
+void allow_memory(const OtherMemory& memory);
 
 // Fails unless the running thread may do this; access.cpp calls it wherever a kernel does.
 void check_access(const void* address, std::size_t bytes, Access access);

@@ -4,7 +4,8 @@
     mutants.py BUILD [NAME...]  tries all, or those named, with the build folder's emulation_test; prints what
                                 found each, and exits with 1 if one was not found
 
-A mutant is found when the tests of its kernel fail, or take longer than two minutes. Not listed is what changes
+A mutant is found when GCC warns of a variable that may be read unwritten, which the emulation does not look at, or when
+the tests of its kernel fail, or take longer than two minutes. Not listed is what changes
 no result, so that no test can find it: low_quality_matches() for anchors that have a box already, which is their
 own best; a window of cells beside the box's centre, which grows until it has the nearest; a bit of a box's own in
 its row of the mask, where nothing reads it any more; `dropped` in the last box's row, which is 0.
@@ -25,6 +26,8 @@ import rewrite_cuda
 ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "shared/ops"
 TIMEOUT_S = 120
+# In the place of -w.
+WARNINGS = ["-Werror=uninitialized", "-Werror=maybe-uninitialized"]
 # The tests of a kernel.
 SUITES = {"atss": "EmulatedAtss", "batch_norm": "EmulatedBatchNorm", "bias_relu": "EmulatedBiasRelu", "dropout": "EmulatedDropout",
           "group_norm": "EmulatedGroupNorm", "head_losses": "EmulatedHeadLosses", "matcher": "EmulatedMatcher",
@@ -87,6 +90,7 @@ ATSS = [Mutant("atss", *fields) for fields in [
     ("sum_of_block without its last barrier", "const double sum = lanes[0];\n  __syncthreads();",
      "const double sum = lanes[0];"),
     ("half a block's sum", "half > 0; half /= 2", "half > 1; half /= 2"),
+    ("a sum from nothing", "double sum = 0, squares = 0;", "double sum, squares = 0;"),
     ("cells without their barrier", "cells + threadIdx.x * kAtssCells);\n  }\n  __syncthreads();",
      "cells + threadIdx.x * kAtssCells);\n  }"),
     ("a level too few", "if (threadIdx.x < a.level_count)", "if (threadIdx.x + 1 < a.level_count)"),
@@ -131,6 +135,7 @@ NMS = [Mutant("nms", *fields) for fields in [
     ("a box too many", "j >= n.count", "j > n.count"),
     ("mask words left unwritten", "  n.mask[(image * (n.count + 1) + i) * words + column] = bits;",
      "  if (column > row) n.mask[(image * (n.count + 1) + i) * words + column] = bits;"),
+    ("bits from nothing", "std::uint64_t bits = 0;", "std::uint64_t bits;"),
     ("a bit of 32", "std::uint64_t{1} << b", "static_cast<std::uint64_t>(1U << b % 32)"),
     ("mask counted in 32 bits", "n.mask[(image * (n.count + 1) + i) * words + column]",
      "n.mask[static_cast<int>((image * (n.count + 1) + i) * words + column)]"),
@@ -339,6 +344,10 @@ HALF = [Mutant("bias_relu", *fields, "formulas.h") for fields in [
 MUTANTS = HALF + MATCHER + ATSS + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + CHANNEL_SUMS + WALK + LAUNCH
 
 
+class Unwritten(Exception):
+    """What the compiler says of a variable."""
+
+
 class Builder:
     def __init__(self, build):
         self.build = build
@@ -365,7 +374,11 @@ class Builder:
         command = command[:command.index("-o")] + ["-o", output, "-c", source]
         # The mutant's header comes before the tree's.
         command.insert(next(i for i, word in enumerate(command) if str(word).startswith("-I")), f"-I{folder}")
-        subprocess.run(command, cwd=self.build, check=True)
+        command = [word for word in command if word not in ("-w", "-Werror")] + WARNINGS
+        done = subprocess.run(command, cwd=self.build, capture_output=True, text=True)
+        if done.returncode != 0:
+            warned = re.search(r"error: (.*uninitialized.*)", done.stderr)
+            raise Unwritten(warned[1]) if warned else ValueError(done.stderr)
         executable = folder / "emulation_test"
         link = [output if word.endswith(f"retina_emulated_ops.dir/{stem}.cpp.o") else word
                 for word in shlex.split(self.link)]
@@ -376,12 +389,14 @@ class Builder:
     def what_finds(self, mutant):
         """The first line that tells of a failure, or None."""
         with tempfile.TemporaryDirectory() as folder:
-            executable = self.executable(mutant, Path(folder))
             try:
+                executable = self.executable(mutant, Path(folder))
                 done = subprocess.run(
                     [executable, f"--gtest_filter={SUITES[mutant.kernel]}.*", "--gtest_fail_fast"],
                     env=os.environ | {"RETINA_EMULATION_SEED": "1"}, capture_output=True, text=True,
                     timeout=TIMEOUT_S)
+            except Unwritten as warning:
+                return str(warning)
             except subprocess.TimeoutExpired:
                 return f"more than {TIMEOUT_S} s"
         if done.returncode == 0:

@@ -33,6 +33,7 @@
 #include "shared/base/cat.h"
 #include "shared/model/device.h"
 #include "tests/gpu/emulation/grid.h"
+#include "tests/gpu/fake_device/streams.h"
 
 namespace retina {
 
@@ -51,13 +52,13 @@ struct LateCopy {
   void* host = nullptr;
   std::string bytes{};  // what the host had; or, to the host, what it gets
   bool to_device = true;
-  std::int64_t place = 0;
+  Operation operation = {};
 };
 
-// Copies and events have places on the device's one stream.
 struct Event {
-  std::int64_t place = 0;
-  int queries = 0;  // that still say no
+  Clock clock = {};  // of its stream when it was recorded
+  int queries = 0;   // that still say no
+  bool has_time = false;
 };
 
 struct State {
@@ -67,10 +68,11 @@ struct State {
   std::vector<std::string> violations;
   std::mt19937 chance{1};
   std::deque<LateCopy> copies;
-  std::int64_t place = 0, done_place = 0;     // the last one, and that which the device has come to
+  Streams streams;
+  StreamId stream_count = 1;                  // the default one is 0
   std::map<char*, std::size_t> pinned;        // begin -> bytes
   std::map<char*, std::size_t> pinned_freed;  // whose copies are still to be done
-  std::map<char*, std::size_t> device;
+  std::map<char*, Block> device;
   std::int64_t held_bytes = 0, peak_bytes = 0;
 };
 
@@ -81,12 +83,38 @@ State& state() {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-bool lies_in(const std::map<char*, std::size_t>& blocks, const void* memory) {
+thread_local StreamId current_stream = 0;
+
+bool is_pinned(const void* memory) {
   const char* const at = static_cast<const char*>(memory);
-  const auto above = blocks.upper_bound(const_cast<char*>(at));
-  if (above == blocks.begin()) return false;
+  const auto above = state().pinned.upper_bound(const_cast<char*>(at));
+  if (above == state().pinned.begin()) return false;
   const auto& [begin, bytes] = *std::prev(above);
   return at < begin + bytes;
+}
+
+// The allocation that has all of it, or nullptr.
+Block* block_of(const void* memory, std::size_t bytes) {
+  const char* const at = static_cast<const char*>(memory);
+  const auto above = state().device.upper_bound(const_cast<char*>(at));
+  if (above == state().device.begin()) return nullptr;
+  auto& [begin, block] = *std::prev(above);
+  return at + bytes <= begin + block.bytes ? &block : nullptr;
+}
+
+void report(const std::string& violation) {
+  constexpr std::size_t kMost = 100;
+  if (!violation.empty() && state().violations.size() < kMost) {
+    state().violations.push_back(violation);
+  }
+}
+
+void use(const at::Tensor& tensor, const Operation& operation, bool writes) {
+  if (!tensor.defined() || !tensor.is_cuda() || tensor.numel() == 0) return;
+  Block* const block = block_of(tensor.const_data_ptr(), 1);
+  if (block == nullptr) return;
+  report(writes ? state().streams.write(*block, operation)
+                : state().streams.read(*block, operation));
 }
 
 bool is_under_way(const char* begin, std::size_t bytes) {
@@ -96,19 +124,20 @@ bool is_under_way(const char* begin, std::size_t bytes) {
   });
 }
 
-// The device comes to this place.
-void complete(std::int64_t place) {
-  state().done_place = std::max(state().done_place, place);
-  auto& copies = state().copies;
-  while (!copies.empty() && copies.front().place <= place) {
-    const LateCopy copy = std::move(copies.front());
-    copies.pop_front();
-    if (!copy.to_device) {
-      std::memcpy(copy.host, copy.bytes.data(), copy.bytes.size());
-    } else if (std::memcmp(copy.host, copy.bytes.data(), copy.bytes.size()) != 0) {
-      state().violations.push_back(cat("host memory of ", copy.bytes.size(),
-                                       " bytes changed before it was copied to the device"));
+// What follows from what the host has seen done: copies, to the host and from it.
+void complete_copies() {
+  for (auto copy = state().copies.begin(); copy != state().copies.end();) {
+    if (!state().streams.is_done(copy->operation)) {
+      ++copy;
+      continue;
     }
+    if (!copy->to_device) {
+      std::memcpy(copy->host, copy->bytes.data(), copy->bytes.size());
+    } else if (std::memcmp(copy->host, copy->bytes.data(), copy->bytes.size()) != 0) {
+      report(cat("host memory of ", copy->bytes.size(),
+                 " bytes changed before it was copied to the device"));
+    }
+    copy = state().copies.erase(copy);
   }
   for (auto block = state().pinned_freed.begin(); block != state().pinned_freed.end();) {
     const auto next = std::next(block);
@@ -120,11 +149,32 @@ void complete(std::int64_t place) {
   }
 }
 
-void wait(const std::string& who) {
-  const Lock lock(state().mutex);
+void see(const Clock& clock) {
+  state().streams.seen(clock);
+  complete_copies();
+}
+
+void see_all() {
+  state().streams.seen_all();
+  complete_copies();
+}
+
+void count_wait(const std::string& who) {
   ++state().counts.waits;
   state().counts.waiting.push_back(who);
-  complete(state().place);
+}
+
+// The host waits for a stream.
+void wait(const std::string& who, StreamId stream) {
+  const Lock lock(state().mutex);
+  count_wait(who);
+  see(state().streams.reached(stream));
+}
+
+void wait_for_all() {
+  const Lock lock(state().mutex);
+  count_wait("the device");
+  see_all();
 }
 
 void check_broken() {
@@ -139,8 +189,9 @@ void check_broken() {
 void free_device(void* memory) {
   const Lock lock(state().mutex);
   const auto found = state().device.find(static_cast<char*>(memory));
-  std::memset(memory, kNan, found->second);
-  state().held_bytes -= static_cast<std::int64_t>(found->second);
+  report(state().streams.free(found->second));
+  std::memset(memory, kNan, found->second.bytes);
+  state().held_bytes -= static_cast<std::int64_t>(found->second.bytes);
   state().device.erase(found);
   std::free(memory);
 }
@@ -156,7 +207,7 @@ class DeviceMemory : public c10::DeviceAllocator {
                      "CUDA out of memory. Tried to allocate ", bytes, " bytes");
     void* const memory = std::malloc(std::max<std::size_t>(bytes, 1));
     std::memset(memory, kNan, bytes);
-    all.device[static_cast<char*>(memory)] = bytes;
+    all.device[static_cast<char*>(memory)] = {.bytes = bytes, .home = current_stream};
     all.held_bytes += size;
     all.peak_bytes = std::max(all.peak_bytes, all.held_bytes);
     return {memory, memory, free_device, kDevice};
@@ -167,7 +218,10 @@ class DeviceMemory : public c10::DeviceAllocator {
   }
   bool initialized() override { return true; }
   void emptyCache(c10::MempoolId_t) override {}
-  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
+    const Lock lock(state().mutex);
+    if (Block* const block = block_of(data.get(), 0)) block->recorded.insert(stream.id());
+  }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
     const Lock lock(state().mutex);
     constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
@@ -232,43 +286,76 @@ DeviceMemory& device_memory() {
 // -------------------------------------------------------------------
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
+  static c10::Stream stream(StreamId id) { return c10::Stream(c10::Stream::UNSAFE, kDevice, id); }
   c10::DeviceType type() const override { return c10::kCUDA; }
   c10::Device exchangeDevice(c10::Device) const override { return kDevice; }
   c10::Device getDevice() const override { return kDevice; }
   void setDevice(c10::Device) const override {}
   void uncheckedSetDevice(c10::Device) const noexcept override {}
-  c10::Stream getStream(c10::Device) const override {
-    return c10::Stream(c10::Stream::DEFAULT, kDevice);
+  c10::Stream getStream(c10::Device) const override { return stream(current_stream); }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(0); }
+  c10::Stream getNewStream(c10::Device, int) const override {
+    const Lock lock(state().mutex);
+    return stream(state().stream_count++);
   }
-  c10::Stream getDefaultStream(c10::Device device) const override { return getStream(device); }
-  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
-  void* getStreamNativeHandle(const c10::Stream) const override { return nullptr; }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return getNewStream(device, 0);
+  }
+  c10::Stream exchangeStream(c10::Stream next) const override {
+    return stream(std::exchange(current_stream, next.id()));
+  }
+  void* getStreamNativeHandle(const c10::Stream one) const override {
+    return reinterpret_cast<void*>(one.id());
+  }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
-  void record(void** event, const c10::Stream&, const c10::DeviceIndex,
-              const c10::EventFlag) const override {
+  void record(void** event, const c10::Stream& on, const c10::DeviceIndex,
+              const c10::EventFlag flag) const override {
     const Lock lock(state().mutex);
     if (*event == nullptr) *event = new Event;
-    *static_cast<Event*>(*event) = {++state().place, static_cast<int>(state().chance() % 4)};
+    state().streams.begin(on.id(), "an event");
+    *static_cast<Event*>(*event) = {.clock = state().streams.reached(on.id()),
+                                    .queries = static_cast<int>(state().chance() % 4),
+                                    .has_time = flag == c10::EventFlag::BACKEND_DEFAULT};
   }
-  void block(void*, const c10::Stream&) const override {}
+  void block(void* event, const c10::Stream& who) const override {
+    const Lock lock(state().mutex);
+    if (event != nullptr) state().streams.wait(who.id(), static_cast<Event*>(event)->clock);
+  }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     delete static_cast<Event*>(event);
   }
   bool queryEvent(void* event) const override {
     const Lock lock(state().mutex);
     auto* const asked = static_cast<Event*>(event);
-    if (asked == nullptr || asked->place <= state().done_place) return true;
+    if (asked == nullptr || state().streams.is_done(asked->clock)) return true;
     if (asked->queries-- > 0) return false;
-    complete(asked->place);
+    see(asked->clock);
     return true;
   }
-  void synchronizeEvent(void*) const override { wait("an event"); }
-  bool queryStream(const c10::Stream&) const override { return state().copies.empty(); }
-  void synchronizeStream(const c10::Stream&) const override { wait("a stream"); }
-  void synchronizeDevice(const c10::DeviceIndex) const override { wait("the device"); }
-  void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
-  double elapsedTime(void*, void*, const c10::DeviceIndex) const override { return 1; }
+  void synchronizeEvent(void* event) const override {
+    const Lock lock(state().mutex);
+    count_wait("an event");
+    if (event != nullptr) see(static_cast<Event*>(event)->clock);
+  }
+  bool queryStream(const c10::Stream& one) const override {
+    const Lock lock(state().mutex);
+    return state().streams.is_done(state().streams.reached(one.id()));
+  }
+  void synchronizeStream(const c10::Stream& one) const override { wait("a stream", one.id()); }
+  void synchronizeDevice(const c10::DeviceIndex) const override { wait_for_all(); }
+  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& one) const override {
+    device_memory().recordStream(data, one);
+  }
+  double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+    const Lock lock(state().mutex);
+    for (const void* const one : {from, to}) {
+      const auto* const event = static_cast<const Event*>(one);
+      TORCH_CHECK(event != nullptr && event->has_time, "CUDA error: invalid resource handle");
+      TORCH_CHECK(state().streams.is_done(event->clock), "CUDA error: device not ready");
+    }
+    return 1;
+  }
 };
 
 C10_REGISTER_GUARD_IMPL(CUDA, Guard)
@@ -295,31 +382,40 @@ struct Hooks : at::CUDAHooksInterface {
   }
   bool isPinnedPtr(const void* memory) const override {
     const Lock lock(state().mutex);
-    return lies_in(state().pinned, memory);
+    return is_pinned(memory);
   }
   c10::Device getDeviceFromPtr(void*) const override { return kDevice; }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override {
     return at::detail::getDefaultCPUGenerator();
   }
-  void deviceSynchronize(c10::DeviceIndex) const override { wait("the device"); }
+  void deviceSynchronize(c10::DeviceIndex) const override { wait_for_all(); }
 };
 
 const at::RegistererCUDAHooksRegistry kHooks(
     "CUDAHooks", at::CUDAHooksRegistry(), at::RegistererCUDAHooksRegistry::DefaultCreator<Hooks>);
 
-// For the emulated kernels.
-bool holds(const void* address, std::size_t bytes) {
+// The emulated kernel that runs; one at a time does.
+Operation kernel;
+
+void begin_kernel(const char* name, const void* stream) {
   const Lock lock(state().mutex);
-  const char* const at = static_cast<const char*>(address);
-  const auto above = state().device.upper_bound(const_cast<char*>(at));
-  if (above == state().device.begin()) return false;
-  const auto& [begin, size] = *std::prev(above);
-  return at + bytes <= begin + size;
+  kernel = state().streams.begin(reinterpret_cast<StreamId>(stream), name);
+}
+
+bool use_in_kernel(const void* address, std::size_t bytes, emulation::Access access) {
+  const Lock lock(state().mutex);
+  Block* const block = block_of(address, bytes);
+  if (block == nullptr) return false;
+  const bool reads = access == emulation::Access::kRead;
+  const Operation& known = reads ? block->read[kernel.stream] : block->written;
+  if (known.stream == kernel.stream && known.place == kernel.place) return true;
+  report(reads ? state().streams.read(*block, kernel) : state().streams.write(*block, kernel));
+  return true;
 }
 
 struct Registration {
   Registration() {
-    emulation::allow_memory(holds);
+    emulation::allow_memory({.begin = begin_kernel, .may_use = use_in_kernel});
     c10::SetAllocator(c10::kCUDA, &device_memory());
     at::setHostAllocator(c10::kCUDA, new PinnedMemory, 255);
   }
@@ -367,6 +463,18 @@ c10::IValue changed(const c10::IValue& value, const Change& change) {
   return value;
 }
 
+// Of an argument or a result.
+void use_all(const c10::IValue& value, const Operation& operation, bool writes) {
+  changed(value, [&](const at::Tensor& tensor) {
+    use(tensor, operation, writes);
+    return tensor;
+  });
+}
+void use_result(const c10::IValue& value, const Operation& operation) {
+  const Lock lock(state().mutex);
+  use_all(value, operation, /*writes=*/true);
+}
+
 // Whether the host waits for the operation, on a GPU: for a number, or for the size of a result.
 bool waits(const std::string& name, const std::vector<c10::IValue>& arguments) {
   static const std::vector<std::string> kNames = {"aten::_local_scalar_dense",
@@ -389,19 +497,25 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
   const c10::FunctionSchema& schema = op.schema();
   const std::size_t count = schema.arguments().size();
   const std::size_t first = stack->size() - count;
+  const std::vector<c10::IValue> given(stack->begin() + static_cast<std::ptrdiff_t>(first),
+                                       stack->end());
+  const auto writes_to = [&](std::size_t i) {
+    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
+    return alias != nullptr && alias->isWrite();
+  };
+  Operation operation;
   {
     const Lock lock(state().mutex);
     check_broken();
+    operation = state().streams.begin(current_stream, schema.name().c_str());
+    for (std::size_t i = 0; i < count; ++i) use_all(given[i], operation, writes_to(i));
   }
-  const std::vector<c10::IValue> given(stack->begin() + static_cast<std::ptrdiff_t>(first),
-                                       stack->end());
-  if (waits(schema.name(), given)) wait(schema.name());
+  if (waits(schema.name(), given)) wait(schema.name(), current_stream);
   for (std::size_t i = 0; i < count; ++i) {
     c10::IValue& value = (*stack)[first + i];
-    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
     // An output that is still to get its size may grow.
-    const bool is_new = alias != nullptr && alias->isWrite() && value.isTensor() &&
-                        value.toTensor().is_cuda() && value.toTensor().numel() == 0;
+    const bool is_new = writes_to(i) && value.isTensor() && value.toTensor().is_cuda() &&
+                        value.toTensor().numel() == 0;
     value = is_new ? at::empty({0}, value.toTensor().options().device(c10::kCPU))
                    : changed(value, on_cpu);
   }
@@ -410,13 +524,13 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
 
   // What was written to is returned itself, in its new size; all else goes to the device.
   for (std::size_t i = 0; i < count; ++i) {
-    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
-    if (alias == nullptr || !alias->isWrite() || !given[i].isTensor()) continue;
+    if (!writes_to(i) || !given[i].isTensor()) continue;
     const at::Tensor& mine = given[i].toTensor();
     const at::Tensor& theirs = seen[i].toTensor();
     if (!mine.defined() || !mine.is_cuda() || mine.sizes() == theirs.sizes()) continue;
     at::native::resize_output(mine, theirs.sizes());
     on_cpu(mine).copy_(theirs);
+    use_result(mine, operation);
   }
   const std::size_t results = schema.returns().size();
   const std::size_t first_result = stack->size() - results;
@@ -428,7 +542,12 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
       const c10::AliasInfo* const other = schema.arguments()[i].alias_info();
       if (other != nullptr && other->beforeSets() == alias->beforeSets()) same = &given[i];
     }
-    result = same != nullptr ? *same : changed(result, on_device);
+    if (same != nullptr) {
+      result = *same;
+    } else {
+      result = changed(result, on_device);
+      use_result(result, operation);
+    }
   }
 }
 
@@ -439,9 +558,14 @@ at::Tensor cudnn_convolution_add_relu(const at::Tensor& x, const at::Tensor& wei
                                       c10::IntArrayRef stride, c10::IntArrayRef padding,
                                       c10::IntArrayRef dilation, std::int64_t groups) {
   std::int64_t fault = 0;
+  Operation operation;
   {
     const Lock lock(state().mutex);
     check_broken();
+    operation = state().streams.begin(current_stream, "aten::cudnn_convolution_relu");
+    for (const at::Tensor& input : {x, weight, z, bias.value_or(at::Tensor())}) {
+      use(input, operation, /*writes=*/false);
+    }
     ++state().counts.fused_convolutions;
     fault = state().faults.fused_convolution;
   }
@@ -453,7 +577,9 @@ at::Tensor cudnn_convolution_add_relu(const at::Tensor& x, const at::Tensor& wei
   if (bias && fault != 1) y += on_cpu(*bias).to(wide).view({1, -1, 1, 1});
   if (z.defined()) y.add_(on_cpu(z).to(wide), alpha.value_or(1));
   if (fault == 2) y.nan_to_num_(0);
-  return on_device(y.relu_().to(x.scalar_type()));
+  y = on_device(y.relu_().to(x.scalar_type()));
+  use_result(y, operation);
+  return y;
 }
 
 at::Tensor cudnn_convolution_relu(const at::Tensor& x, const at::Tensor& weight,
@@ -485,15 +611,18 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) 
   {
     const Lock lock(state().mutex);
     check_broken();
+    const Operation operation = state().streams.begin(current_stream, "aten::copy_");
+    use(source, operation, /*writes=*/false);
+    use(self, operation, /*writes=*/true);
     const bool crosses = self.is_cuda() != source.is_cuda();
     const at::Tensor& host = self.is_cuda() ? source : self;
     const bool is_whole = self.is_non_overlapping_and_dense() && self.dtype() == source.dtype() &&
                           self.strides() == source.strides();
-    const bool is_late = crosses && non_blocking && is_whole && self.numel() > 0 &&
-                         lies_in(state().pinned, host.const_data_ptr());
+    const bool is_late =
+        crosses && non_blocking && is_whole && self.numel() > 0 && is_pinned(host.const_data_ptr());
     if (is_late) {
       LateCopy late{
-          .host = host.mutable_data_ptr(), .to_device = self.is_cuda(), .place = ++state().place};
+          .host = host.mutable_data_ptr(), .to_device = self.is_cuda(), .operation = operation};
       late.bytes.assign(static_cast<const char*>(source.const_data_ptr()), source.nbytes());
       if (late.to_device) {
         std::memcpy(self.mutable_data_ptr(), late.bytes.data(), late.bytes.size());
@@ -505,19 +634,24 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) 
       return self;
     }
     if (crosses && self.numel() > 0) {
-      wait(cat("a copy ", self.is_cuda() ? "to" : "from", " the device"));
+      wait(cat("a copy ", self.is_cuda() ? "to" : "from", " the device"), current_stream);
     }
   }
   on_cpu(self).copy_(on_cpu(source));
   return self;
 }
 
+void record_stream(at::Tensor& tensor, c10::Stream stream) {
+  device_memory().recordStream(tensor.storage().data_ptr(), stream);
+}
+
 }  // namespace
 
 void reset(const Faults& faults) {
   const Lock lock(state().mutex);
-  complete(state().place);
+  see_all();
   state().faults = faults;
+  state().chance.seed(faults.seed);
   state().counts = {};
   state().violations.clear();
 }
@@ -529,7 +663,7 @@ Counts counts() {
 
 std::vector<std::string> violations() {
   const Lock lock(state().mutex);
-  complete(state().place);
+  see_all();
   return state().violations;
 }
 
@@ -551,6 +685,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("empty.memory_format", &retina::fake_device::empty);
   library.impl("empty_strided", &retina::fake_device::empty_strided);
   library.impl("copy_", &retina::fake_device::copy);
+  library.impl("record_stream", &retina::fake_device::record_stream);
   // Of memory alone, whatever the device.
   library.impl("view", &at::native::view);
   library.impl("view.dtype", &at::native::view_dtype);

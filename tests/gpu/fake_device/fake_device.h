@@ -2,14 +2,18 @@
 // memory, and ATen's operations on them are those of the CPU. So what the product does with a GPU
 // runs where there is none, and is watched:
 // - a copy between page-locked memory and the device that is not waited for is done when an event
-//   behind it is seen done, by chance a few queries later, or when somebody waits. Until then the
-//   host's memory must stay as it is, and has nothing that came from the device;
+//   behind it is seen done, by chance a few queries later, or when somebody waits for it. Until
+//   then the host's memory must stay as it is, and has nothing that came from the device;
 // - memory is filled with NaN before it is given and when it is freed;
+// - two operations of different streams that use the same memory, one of them to write, without an
+//   event or a wait between them are reported, as is memory that is freed while another stream
+//   than its own may use it (streams.h);
+// - no time is between events that were not seen done, or recorded without time;
 // - every wait of the host for the device is counted;
 // - any call may be made to fail, cuDNN's fused convolutions to be wrong.
 //
-// Linked into a program, it is there. Operations are computed when they are called: two streams
-// that do not wait for each other look as if they did.
+// Linked into a program, it is there. Operations are computed when they are called, so that results
+// are those of the intended order, and the report alone tells that nothing ensures it.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +29,7 @@ struct Faults {
   std::int64_t broken_from = -1;       // operation number
   // cuDNN's fused convolutions: 1 forget the bias, 2 turn NaN into 0, 3 have no kernel.
   std::int64_t fused_convolution = 0;
+  std::uint32_t seed = 1;  // of how often an event that is asked is not done yet
 };
 
 // Begins to count anew.
@@ -39,8 +44,8 @@ struct Counts {
 };
 Counts counts();
 
-// What the host did to memory that a copy was still to read, or the device to memory that it no
-// longer had; one line each. Empty: nothing.
+// What the host did to memory that a copy was still to read, and what streams did to each other's;
+// one line each, the first hundred. Empty: nothing.
 std::vector<std::string> violations();
 
 }  // namespace retina::fake_device

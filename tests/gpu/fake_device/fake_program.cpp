@@ -1,7 +1,8 @@
 // Makes a program run on fake_device.h: linked in beside its main(). The environment says what goes
 // wrong, RETINA_FAKE_MEMORY_BYTES, RETINA_FAKE_OUT_OF_MEMORY_AT, RETINA_FAKE_BROKEN_FROM and
-// RETINA_FAKE_FUSED_CONVOLUTION; at its end it writes what was counted to the file
-// RETINA_FAKE_REPORT, or, without one, exits with 86 where memory was touched that a copy needed.
+// RETINA_FAKE_FUSED_CONVOLUTION; RETINA_FAKE_SEED is for what is left to chance. At its end it
+// writes what was counted to the file RETINA_FAKE_REPORT, or, without one, exits with 86 where
+// there are violations.
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -14,8 +15,9 @@
 namespace retina::fake_device {
 namespace {
 
-void take(const char* name, std::int64_t& number) {
-  if (const char* const text = std::getenv(name)) number = std::stoll(text);
+template <class Number>
+void take(const char* name, Number& number) {
+  if (const char* const text = std::getenv(name)) number = static_cast<Number>(std::stoll(text));
 }
 
 struct Program {
@@ -25,6 +27,7 @@ struct Program {
     take("RETINA_FAKE_OUT_OF_MEMORY_AT", faults.out_of_memory_at);
     take("RETINA_FAKE_BROKEN_FROM", faults.broken_from);
     take("RETINA_FAKE_FUSED_CONVOLUTION", faults.fused_convolution);
+    take("RETINA_FAKE_SEED", faults.seed);
     reset(faults);
   }
 
