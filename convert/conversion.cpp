@@ -110,11 +110,13 @@ std::string Conversion::verify(ConvertedModel model, const std::vector<Image>& i
                                              : compare_anchors(std::move(model), detector, inputs);
   if (!is_rounded) {
     require_equal(found, output);
-    std::string text = cat("verification: ", counted(images.size(), "image"), ", ",
-                           form.postprocess ? counted(found.paired_count, "detection")
-                                            : cat(found.paired_count, " anchors"),
-                           " equal; largest difference: box ", found.largest_box_px, " px, score ",
-                           found.largest_score, "\n");
+    std::string text =
+        cat("verification: ", counted(images.size(), "image"), ", ",
+            form.postprocess ? counted(found.paired_count, "detection")
+                             : cat(found.paired_count, " anchors"),
+            " equal", options_.onnx_weights == WeightType::kF32 ? "" : " before rounding",
+            "; largest difference: box ", found.largest_box_px, " px, score ", found.largest_score,
+            "\n");
     if (found.borderline_count > 0) {
       text += cat("verification: ", found.borderline_count, " more differ only at a threshold\n");
     }

@@ -5,6 +5,7 @@
 
 #include "convert/import/import.h"
 #include "convert/repository.h"
+#include "shared/anchor/anchor_fit.h"
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 
@@ -26,12 +27,6 @@ std::optional<PixelSize> size_of(const std::string& text) {
                 cat("--onnx-static: got \"", text, "\", want HEIGHTxWIDTH, each 1..", kMost));
   }
   return size;
-}
-
-std::string listed(const std::vector<double>& numbers) {
-  std::string text;
-  for (const double number : numbers) text += cat(text.empty() ? "" : ",", shortest(number));
-  return text;
 }
 
 // What is written is what the output's name says; a name without an ending says nothing.
@@ -203,7 +198,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
                    classifier = default_sides(Task::kClassification, resnet);
   cli.option("anchor-sizes", options.anchor_sizes, "PX,PX,PX,PX,PX",
              cat("base anchor of P3..P7 that it was trained with; unset: ",
-                 listed(ModelConfig{}.anchor_sizes)));
+                 anchor_sizes_text(ModelConfig{}.anchor_sizes)));
   cli.option("min-side", options.min_side_px, "PX",
              cat("its images are resized so that the shorter side is this; a classifier's: its "
                  "square; unset: ",

@@ -76,6 +76,19 @@ std::string device_map(Communicator& communicator, const c10::Device& device) {
 }
 
 // Rank 0.
+void warn_of_no_boxes(const TrainOptions& options, const TrainingData& data) {
+  if (options.classifies() || options.data.synthetic > 0) return;
+  std::int64_t boxes = 0, crowds = 0;
+  for (const ShardSet& set : data.train_shards) {
+    boxes += set.manifest().counts.trainable;
+    crowds += set.manifest().counts.crowds;
+  }
+  if (boxes > 0 || (crowds > 0 && options.data.train_on_crowds)) return;
+  log_warning("no image has a box to train on",
+              crowds > 0 ? cat(": all ", crowds, " are crowds, which --train-on-crowds on takes")
+                         : "; coco-pack's report says what became of them");
+}
+
 void tell_images(const TrainOptions& options, const TrainingData& data, int rank_count) {
   if (options.from_scratch() && options.norm_kind() == Norm::kFrozen &&
       options.data.synthetic == 0) {
@@ -89,6 +102,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
         " without --init: the other stages of the backbone stay at their random start; give "
         "--init, or train all 5");
   }
+  warn_of_no_boxes(options, data);
   const RecipeFacts facts = facts_of_recipe(options.recipe);
   const int reference = facts.reference_images_per_step;
   const std::size_t images = data.plan->index().size();
@@ -286,6 +300,7 @@ int preview(Command& command, Communicator& communicator) {
     if (!communicator.is_root()) return;
     const std::string path = cat(options.output, "/", kPreviewFile);
     const TrainingData& data = *job.data;
+    for (const std::string& note : job.notes) log_info(note);
     const ModelConfig model = options.model_config(data.train->class_count());
     const bool by_iou = options.loss.assigner == Assigner::kIou;
     const std::string page = render_preview(
@@ -325,6 +340,12 @@ void check_logs(const TrainOptions& options) {
   const TrainOptions::Monitoring& monitoring = options.monitoring;
   check(monitoring.timeline, kTimelineMark, "--timeline");
   check(monitoring.mllog, kMlperfMark, "--mllog");
+  const std::string logged = mlperf_run_of(monitoring.mllog);
+  if (!logged.empty() && logged != std::filesystem::absolute(options.output)) {
+    throw Error(ErrorKind::kCannotCreate,
+                cat("--mllog ", monitoring.mllog, ": is the log of the run in ", logged),
+                "choose another --mllog");
+  }
   if (!monitoring.mllog.empty() && monitoring.mllog == monitoring.timeline) {
     throw Error(ErrorKind::kCannotCreate,
                 cat("--mllog ", monitoring.mllog, ": --timeline has the same file"),
@@ -414,6 +435,19 @@ void stage_shards(Job& job, const TrainingRun& run) {
   }
 }
 
+void tell_skipped(const TrainingRun& run) {
+  constexpr std::int64_t kMany = 10;  // one in so many is no matter of the start any more
+  const std::int64_t skipped = run.replica.skipped_updates(), all = run.state.step();
+  if (skipped == 0) return;
+  const std::string text = cat("the gradient overflowed fp16 in ", skipped, " of ",
+                               counted(all, "step"), ", which made no update");
+  if (kMany * skipped > all) {
+    log_warning(text, "; where there are so many, --precision bf16 or fp32 learns more");
+  } else {
+    log_info(text);
+  }
+}
+
 // Collective.
 void tell_end(const Job& job, const TrainingRun& run, std::optional<ScalingReport>& scaling) {
   Communicator& communicator = job.communicator;
@@ -430,6 +464,7 @@ void tell_end(const Job& job, const TrainingRun& run, std::optional<ScalingRepor
   } else if (scaling) {
     log_warning("no steps remained; ", folder, " is unchanged");
   }
+  tell_skipped(run);
   if (job.dir) std::cout << "done; report: " << job.dir->report_path() << '\n';
 }
 

@@ -105,8 +105,9 @@ void declare_loss(Cli& cli, TrainOptions& o) {
              "classification loss; quality-focal and varifocal teach scores that say how well the "
              "box fits, too");
   cli.choice("box-loss", o.loss.box.kind, kBoxLosses, "regression loss (v1: l1, v2: giou)");
-  cli.option("box-loss-weight", o.loss.box_weight, "W",
-             "of the box loss beside the class loss; 2 in the recipes atss and gfl");
+  cli.option(
+      "box-loss-weight", o.loss.box_weight, "W",
+      "above 0 to 1000: of the box loss beside the class loss; 2 in the recipes atss and gfl");
   cli.option("smooth-l1-beta", o.loss.box.smooth_l1_beta, "BETA",
              "where smooth-l1 turns from quadratic to l1");
   cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this");
@@ -232,9 +233,11 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
              "mean time between failures of the whole job: 90s, 30min, 4h, 2days");
   cli.option("check-replicas-every", o.distribution.check_replicas_every, "STEPS",
              "compare the ranks' weights, also before each checkpoint; 0: never");
-  cli.choice(
-      "on-nan", o.checkpoints.on_nan, {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
-      "a loss that is not finite: end with 1, or return to the last checkpoint and skip that step");
+  cli.choice("on-nan", o.checkpoints.on_nan,
+             {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
+             "a loss or gradient that is not finite (in fp16, with a loss scale of 1): end with 1, "
+             "or return "
+             "to the last checkpoint and skip that step");
   cli.option("keep", o.checkpoints.keep, "K", "newest checkpoints to keep, besides the best");
   cli.option(
       "resume", o.checkpoints.resume, "auto|never|FILE",
@@ -262,8 +265,10 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
              "which steps, counted from 1 at this start of the program");
   cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
              "add this run's speed to a report on how training scales with the ranks");
-  cli.option("mllog", o.monitoring.mllog, "FILE",
-             "write the lines that MLPerf Training's tools read, of its benchmark retinanet");
+  cli.option(
+      "mllog", o.monitoring.mllog, "FILE",
+      "write the lines that MLPerf Training's tools read, of its benchmark retinanet; without "
+      "--stop-at-ap it ends as aborted");
   cli.option("preview", o.monitoring.preview, "N",
              "write the run's first N samples, as the model will see them, to preview.html in "
              "--output, and end");
@@ -277,8 +282,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
   cli.preset("size", o.model.size, detector_sizes(),
              "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
-             "is not given, instead of the recipe's; nano: for edge devices; medium: the defaults "
-             "of these options");
+             "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
+             "location; medium: the defaults of these options");
   cli.choice("task", o.task, kTaskOptions,
              "detect: boxes with classes, a RetinaNet; classify: one class for each image");
   declare_data(cli, o);

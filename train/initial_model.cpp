@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "shared/anchor/anchor_fit.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -32,12 +33,6 @@ std::string config_of_run(const std::string& folder) {
 }
 
 namespace {
-
-std::string joined(const std::vector<double>& values) {
-  std::string text;
-  for (const double value : values) text += cat(text.empty() ? "" : ",", shortest(value));
-  return text;
-}
 
 // Of what the run continues from; "" where it begins.
 std::string config_to_continue(const TrainOptions& options) {
@@ -117,7 +112,8 @@ std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& in
     take("p6", mine.p6, theirs.p6_from_c5 ? P6Source::kC5 : P6Source::kP5,
          theirs.p6_from_c5 ? "c5" : "p5");
   }
-  take("anchor-sizes", mine.anchor_sizes, theirs.anchor_sizes, joined(theirs.anchor_sizes));
+  take("anchor-sizes", mine.anchor_sizes, theirs.anchor_sizes,
+       anchor_sizes_text(theirs.anchor_sizes));
   take("anchors-per-location", mine.anchors_per_location, theirs.anchors_per_location,
        theirs.anchors_per_location);
   take("fpn-channels", mine.fpn_channels, theirs.fpn_channels, theirs.fpn_channels);

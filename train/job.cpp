@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/anchor/anchor_fit.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -280,11 +281,14 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
 
   if (!options.model.anchor_sizes && !is_kept("anchor-sizes")) {
     const AnchorProposal proposal = propose_anchors(box_sizes(sized, data), 1);
-    std::string sizes;
-    for (const double size : proposal.sizes) sizes += cat(sizes.empty() ? "" : ",", shortest(size));
+    const std::string sizes = anchor_sizes_text(proposal.sizes);
     set("anchor-sizes", sizes);
     defaults.notes.push_back(
         cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best"));
+  }
+  if (options.loss.assigner == Assigner::kIou && options.model.anchors_per_location == 1) {
+    defaults.notes.push_back(
+        "one anchor a location has a fixed IoU with few boxes; --assigner atss is made for it");
   }
   if (options.loss.assigner == Assigner::kAtss) {
     const std::string note = about_small_boxes(box_sizes(sized, data));

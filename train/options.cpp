@@ -19,7 +19,8 @@
 namespace retina {
 namespace {
 
-constexpr int kMostImages = 65536;  // of a step
+constexpr int kMostImages = 65536;                  // of a step
+constexpr const char* kWeightsByName = "resnet50";  // the recipes' backbones by name
 constexpr int kMostThreads = 1024;
 constexpr int kMostPreview = 1000;  // samples on one page
 
@@ -59,7 +60,8 @@ void check_options_of_task(const TrainOptions& o) {
   if (o.classifies()) {
     check("head-norm", o.model.head_norm != plain.model.head_norm);
     check("p6", o.model.p6 != plain.model.p6);
-    check("anchor-sizes", o.model.anchor_sizes != plain.model.anchor_sizes);
+    check("anchor-sizes", o.model.anchor_sizes != plain.model.anchor_sizes &&
+                              o.model.anchors_per_location == plain.model.anchors_per_location);
     check("anchor-offset", o.model.anchor_offset != plain.model.anchor_offset);
     check("anchors-per-location", o.model.anchors_per_location != plain.model.anchors_per_location);
     check("size", o.model.size != plain.model.size);
@@ -107,26 +109,33 @@ void check_options_of_task(const TrainOptions& o) {
 // So are those of another assigner, box loss or class loss.
 void check_loss(const LossOptions& loss) {
   const LossOptions plain;
-  const auto check = [](const char* option, bool is_set, const std::string& chosen) {
-    if (!is_set) return;
+  const auto check = [](const char* option, const auto& value, const auto& usual,
+                        const std::string& chosen) {
+    if (value == usual) return;
+    std::string text;
+    if constexpr (std::is_same_v<decltype(usual), const bool&>) {
+      text = usual ? "on" : "off";
+    } else {
+      text = shortest(usual);
+    }
     throw Error(ErrorKind::kUsage, cat("--", option, ": not with ", chosen),
-                "leave it out, or give its default where a recipe sets it");
+                cat("leave it out, or give --", option, " ", text, " where a recipe sets it"));
   };
   if (loss.assigner == Assigner::kAtss) {
     const MatchOptions &match = loss.match, &usual = plain.match;
     const std::string chosen = "--assigner atss";
-    check("foreground-iou", match.foreground_iou != usual.foreground_iou, chosen);
-    check("background-iou", match.background_iou != usual.background_iou, chosen);
-    check("low-quality-matches", match.low_quality_matches != usual.low_quality_matches, chosen);
+    check("foreground-iou", match.foreground_iou, usual.foreground_iou, chosen);
+    check("background-iou", match.background_iou, usual.background_iou, chosen);
+    check("low-quality-matches", match.low_quality_matches, usual.low_quality_matches, chosen);
   }
   if (loss.box.kind != BoxLossKind::kSmoothL1) {
-    check("smooth-l1-beta", loss.box.smooth_l1_beta != plain.box.smooth_l1_beta,
+    check("smooth-l1-beta", loss.box.smooth_l1_beta, plain.box.smooth_l1_beta,
           cat("--box-loss ", word_of(kBoxLosses, loss.box.kind)));
   }
   if (loss.class_loss != ClassLossKind::kFocal) {
     const std::string chosen = cat("--class-loss ", word_of(kClassLosses, loss.class_loss));
-    check("focal-alpha", loss.focal_alpha != plain.focal_alpha, chosen);
-    check("focal-gamma", loss.focal_gamma != plain.focal_gamma, chosen);
+    check("focal-alpha", loss.focal_alpha, plain.focal_alpha, chosen);
+    check("focal-gamma", loss.focal_gamma, plain.focal_gamma, chosen);
   }
 }
 
@@ -151,8 +160,11 @@ void check_sources(const TrainOptions& o) {
     throw Error(
         ErrorKind::kConfig,
         cat("--recipe ", o.recipe, ": begins with a pretrained backbone, --init is missing"),
-        cat(fetch_command(*backbone, o.data.first_train()), ", then --init ", backbone->name,
-            "; --init none trains from scratch"));
+        o.model.backbone == kWeightsByName
+            ? cat(fetch_command(*backbone, o.data.first_train()), ", then --init ", backbone->name,
+                  "; --init none trains from scratch")
+            : cat("import a ", o.model.backbone, " of ImageNet with retina-convert --import, then ",
+                  "--init FILE; --init none trains from scratch"));
   }
   if (o.data.stage.always && o.scratch.empty() && !is_synthetic) {
     throw Error(ErrorKind::kUsage, "--stage always: --scratch is missing",
@@ -213,6 +225,8 @@ void check_model(const TrainOptions& o) {
                 "--anchor-sizes auto: fits 9 anchors a location (got --anchors-per-location 1)",
                 "leave --anchor-sizes out: 64,128,256,512,1024");
   }
+  const double box_weight = o.loss.box_weight;
+  require(box_weight > 0 && box_weight <= 1000, "box-loss-weight", box_weight, "above 0 to 1000");
   check_range("head-convs", model.head_convs, 1, kMostHeadConvs);
   if (model.trainable_layers && (*model.trainable_layers < 0 || *model.trainable_layers > 5)) {
     refuse("trainable-layers", cat(*model.trainable_layers), "0 to 5");

@@ -172,16 +172,20 @@ const std::map<std::string, Cli::Settings>& detector_sizes() {
   struct Size {
     const char *backbone, *fpn_channels, *head_convs, *min_side, *max_side;
   };
-  const auto settings = [](const Size& size) -> Cli::Settings {
-    return {{"backbone", size.backbone},
-            {"fpn-channels", size.fpn_channels},
-            {"head-convs", size.head_convs},
-            {"min-side", size.min_side},
-            {"max-side", size.max_side}};
+  const auto settings = [](const Size& size, Cli::Settings more = {}) {
+    more.insert(more.begin(), {{"backbone", size.backbone},
+                               {"fpn-channels", size.fpn_channels},
+                               {"head-convs", size.head_convs},
+                               {"min-side", size.min_side},
+                               {"max-side", size.max_side}});
+    return more;
   };
+  // Nine anchors' class scores would be half of nano's multiplications.
+  const Cli::Settings one_anchor = {
+      {"anchors-per-location", "1"}, {"assigner", "atss"}, {"box-loss", "giou"}};
   // Sides in the proportion of 800 to 1333.
   static const std::map<std::string, Cli::Settings> kSizes = {
-      {"nano", settings({"mobilenet_v3_large", "64", "2", "320", "533"})},
+      {"nano", settings({"mobilenet_v3_large", "64", "2", "320", "533"}, one_anchor)},
       {"small", settings({"regnet_x_1_6gf", "128", "3", "512", "853"})},
       {"medium", settings({"resnet50", "256", "4", "800", "1333"})},
       {"large", settings({"resnext101_64x4d", "256", "4", "800", "1333"})},

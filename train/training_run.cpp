@@ -144,9 +144,11 @@ void TrainingRun::begin_mlperf_log() {
   const auto validation_images =
       job.data->validation ? static_cast<std::int64_t>(job.data->validation->index().size()) : 0;
   const std::int64_t most = options.validation.images;
+  const std::int64_t next_epoch = state.epoch_of(state.step() + 1);
   mlperf_log_.emplace(
       path,
       MlperfSettings{
+          .run = std::filesystem::absolute(options.output),
           .seed = options.seed,
           .global_batch_size = options.step_images(),
           .gradient_accumulation_steps = (share_of_step(job) + micro_batch_ - 1) / micro_batch_,
@@ -158,8 +160,8 @@ void TrainingRun::begin_mlperf_log() {
           .opt_learning_rate_warmup_epochs = static_cast<double>(schedule.warmup_steps) /
                                              static_cast<double>(state.steps_per_epoch()),
           .opt_learning_rate_warmup_factor = schedule.warmup_factor},
-      /*continues=*/state.step() > 0);
-  if (!state.at_end()) mlperf_log_->begin_epoch(state.epoch_of(state.step() + 1));
+      state.step() > 0 ? std::optional(next_epoch) : std::nullopt);
+  if (!state.at_end()) mlperf_log_->begin_epoch(next_epoch);
 }
 
 MemoryPlan TrainingRun::fit_into_memory() {

@@ -229,10 +229,16 @@ void keep_backbone(std::vector<ForeignTensor>& tensors, const BodyPlace& place) 
 
 // The box head has four rows for each anchor of a location: 1, or what torchvision's RetinaNets
 // have.
-int anchors_per_location(const ForeignTensor* box_layer) {
-  return box_layer != nullptr && box_layer->shape.size() == 4 && box_layer->shape[0] == 4
-             ? 1
-             : kAnchorsPerCell;
+int anchors_per_location(const ForeignTensor* box_layer, const std::string& subject) {
+  if (box_layer == nullptr || box_layer->shape.empty()) return kAnchorsPerCell;  // refused by name
+  for (const int per_location : {1, kAnchorsPerCell}) {
+    if (box_layer->shape[0] == 4 * per_location) return per_location;
+  }
+  throw Error(
+      ErrorKind::kData,
+      cat(subject, ": tensor ", box_layer->name, " has ", box_layer->shape[0], " rows (want ",
+          4 * kAnchorsPerCell, ": four for each of 9 anchors a location; or 4, for one)"),
+      kHint);
 }
 
 std::int64_t class_rows(const ForeignTensor& layer, int per_location, const std::string& subject) {
@@ -304,7 +310,7 @@ Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& s
     keep_backbone(tensors, place);
   } else {
     result.anchors_per_location =
-        anchors_per_location(find(tensors, cat(kBoxHeadPrefix, kBoxLayer, ".weight")));
+        anchors_per_location(find(tensors, cat(kBoxHeadPrefix, kBoxLayer, ".weight")), subject);
     result.class_rows = class_rows(*class_layer, result.anchors_per_location, subject);
     result.group_norm = find(tensors, kClassHeadPrefix + "conv.0.1.weight") != nullptr;
     const auto has_conv = [&](int number) {

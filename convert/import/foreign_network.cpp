@@ -12,6 +12,7 @@
 
 #include "convert/import/architecture.h"
 #include "convert/import/categories.h"
+#include "shared/anchor/anchor_fit.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
@@ -135,7 +136,9 @@ std::string summary(const Architecture& architecture, const ModelConfig& config)
              config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ",
              counted(config.class_count, "class", "classes"), " (of ",
              counted(architecture.class_rows, "row"), ")",
-             config.anchors_per_location == 1 ? ", 1 anchor a location" : "",
+             config.anchors_per_location == 1 ? cat(", 1 anchor a location (--anchor-sizes ",
+                                                    anchor_sizes_text(config.anchor_sizes), ")")
+                                              : "",
              ", batch norm epsilon ", shortest(config.norm_eps));
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "shared/base/cat.h"
 #include "shared/base/parallel.h"
 
 namespace retina {
@@ -48,6 +49,12 @@ const AnchorCoverage& every_size() {
 const std::vector<double>& default_anchor_sizes() {
   static const std::vector<double> sizes = {32, 64, 128, 256, 512};
   return sizes;
+}
+
+std::string anchor_sizes_text(const std::vector<double>& sizes) {
+  std::string text;
+  for (const double size : sizes) text += cat(text.empty() ? "" : ",", shortest(size));
+  return text;
 }
 
 Fit fit_of(const BoxSize& box, const AnchorCoverage& coverage) {

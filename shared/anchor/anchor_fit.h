@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "shared/anchor/anchor.h"
@@ -14,6 +15,8 @@ namespace retina {
 inline constexpr int kDefaultMinSidePx = 800, kDefaultMaxSidePx = 1333;
 inline constexpr double kBackgroundIou = 0.4;  // an anchor below it is background (Lin et al. 2017)
 const std::vector<double>& default_anchor_sizes();
+// As the option takes them: "32,64,128,256,512".
+std::string anchor_sizes_text(const std::vector<double>& sizes);
 
 // A box to train on.
 struct BoxSize {

@@ -6,7 +6,11 @@
 
 namespace retina {
 
+// Without the sign that no reader asks a NaN for.
+constexpr const char* kNan = "nan";
+
 std::string fixed(double value, int digits) {
+  if (std::isnan(value)) return kNan;
   std::array<char, 400> buffer{};
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                     std::chars_format::fixed, digits);
@@ -14,6 +18,7 @@ std::string fixed(double value, int digits) {
 }
 
 std::string shortest(double value) {
+  if (std::isnan(value)) return kNan;
   std::array<char, 64> buffer{};
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return {buffer.data(), result.ptr};

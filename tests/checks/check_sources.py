@@ -71,7 +71,7 @@ LAYERS = {
     "convert/verification": ["shared/base", "shared/shard", "shared/image", "shared/anchor",
         "shared/comm", "shared/data", "shared/ops", "shared/model", "shared/evaluation/score",
         "shared/evaluation/predict"],
-    "convert": ["shared/base", "shared/shard", "shared/image", "shared/ops", "shared/model",
+    "convert": ["shared/anchor", "shared/base", "shared/shard", "shared/image", "shared/ops", "shared/model",
         "shared/onnx", "shared/checkpoint", "shared/evaluation/predict", "convert/import",
         "convert/verification"],
 }

@@ -450,6 +450,11 @@ TEST(MlperfLog, StaysWhatSomebodyElseWrote) {
   EXPECT_THAT(refusal(job / "run/config.json"), HasSubstr("is a name of the run's own files"));
   EXPECT_THAT(refusal(job / "run/checkpoint-01.pt"), HasSubstr("is a name of the run's own files"));
   EXPECT_THAT(refusal(job / "t"), HasSubstr("--timeline has the same file"));
+  const std::string others = R"(:::MLLOG {"key":"init_start","metadata":{"run":"/runs/other"}})"
+                             "\n";
+  write_file_atomically(job / "log", others);
+  EXPECT_THAT(refusal(job / "log"), HasSubstr("is the log of the run in /runs/other"));
+  EXPECT_EQ(read_file(job / "log"), others);
 }
 
 TEST(MlperfLog, OfARunThatContinuesIsOneLog) {
@@ -464,13 +469,34 @@ TEST(MlperfLog, OfARunThatContinuesIsOneLog) {
   EXPECT_EQ(log.substr(0, open.size()), open);
   EXPECT_EQ(log.find("run_stop"), log.rfind("run_stop"));
   EXPECT_EQ(log.find("run_start", open.size()), std::string::npos);
-  // As a kill within a write leaves it.
-  const std::string part = log.substr(0, log.rfind("eval_stop"));
-  write_file_atomically(job / "log", part);
+  // As a kill within a write of the next epoch leaves it.
+  const std::string ended = log.substr(0, log.rfind(":::MLLOG "));
+  const std::string next = ended.substr(ended.rfind(":::MLLOG "));
+  write_file_atomically(job / "log", ended + next.substr(0, next.size() / 2));
   ASSERT_EQ(run_process(job.train_command(job / "run", 6, more)).exit_code, 0);
   log = read_file(job / "log");
-  EXPECT_EQ(log.substr(0, part.size()), part);
-  EXPECT_EQ(log.substr(part.size(), 10), "\n:::MLLOG ");
+  EXPECT_EQ(log.substr(0, ended.size()), ended);
+  std::map<std::string, int> counts;
+  for (const MlperfLine& line : mlperf_lines(job / "log")) ++counts[line.key];
+  EXPECT_EQ(counts["epoch_start"], 3);
+  EXPECT_EQ(counts["epoch_stop"], 3);
+  // A run that lost its end goes back to a checkpoint, and makes the epoch behind it again.
+  write_file_atomically(
+      job / "log", cat(log, R"(:::MLLOG {"key":"epoch_start","metadata":{"epoch_num":4}})", "\n",
+                       R"(:::MLLOG {"key":"epoch_stop","metadata":{"epoch_num":4}})", "\n"));
+  ASSERT_EQ(run_process(job.train_command(job / "run", 8, more)).exit_code, 0);
+  counts.clear();
+  for (const std::string& text : {read_file(job / "log")}) {
+    for (std::size_t at = text.find("epoch_start"); at != std::string::npos;
+         at = text.find("epoch_start", at + 1)) {
+      ++counts["epoch_start"];
+    }
+  }
+  EXPECT_EQ(counts["epoch_start"], 4);
+  std::vector<std::string> late = more;
+  late.back() = job / "late";
+  const ProcessResult begun = run_process(job.train_command(job / "run", 10, late));
+  EXPECT_THAT(begun.err, HasSubstr("begins in the middle of the run"));
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <sstream>
+#include <string_view>
 
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -23,30 +26,64 @@ std::string from_environment(const char* name, const char* otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : value;
 }
 
-// Without what is there, unless a run continues: then without its end, which was none.
-std::string prepared(const std::string& path, bool continues) {
-  if (!path_exists(path)) return path;
-  if (!continues) {
+// What a log has of a run that goes on with this epoch, with whole lines alone.
+struct Kept {
+  std::string text{};
+  std::int64_t begun_epoch = 0;  // the last line begins it; 0: it does not
+};
+Kept kept_of(const std::string& log, std::int64_t next_epoch) {
+  Kept kept;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line) && !lines.eof();) {
+    const auto has = [&](const std::string& member) {
+      return line.find(member) != std::string::npos;
+    };
+    if (has(R"("key":"run_stop")")) continue;
+    kept.text += line + "\n";
+    if (has(R"("key":"epoch_start")") && has(cat(R"("epoch_num":)", next_epoch, "}"))) {
+      kept.begun_epoch = next_epoch;
+      break;
+    }
+  }
+  return kept;
+}
+
+// Leaves of the file what a run goes on from; returns the epoch that it has begun.
+std::int64_t prepare(const std::string& path, std::optional<std::int64_t> next_epoch) {
+  if (!path_exists(path)) return 0;
+  if (!next_epoch) {
     remove_file(path);
-    return path;
+    return 0;
   }
-  const std::string text = read_file(path);
-  const std::size_t last = text.rfind(kMlperfMark);
-  if (last != std::string::npos && text.find(R"("key":"run_stop")", last) != std::string::npos) {
-    write_file_atomically(path, text.substr(0, last));
-  }
-  return path;
+  const Kept kept = kept_of(read_file(path), *next_epoch);
+  write_file_atomically(path, kept.text);
+  return kept.begun_epoch;
 }
 
 }  // namespace
 
-MlperfLog::MlperfLog(const std::string& path, const MlperfSettings& settings, bool continues)
-    : file_(prepared(path, continues), "--mllog") {
-  if (continues && file_size_bytes(path) > 0) {
-    if (!read_file(path).ends_with('\n')) write("\n");  // a kill within a line
-    return;
+std::string mlperf_run_of(const std::string& path) {
+  if (!path_exists(path)) return "";
+  const std::string text = read_file(path);
+  if (!text.starts_with(kMlperfMark)) return "";
+  const std::size_t begin = std::string_view(kMlperfMark).size();
+  try {
+    const JsonFile line = JsonFile::parse(text.substr(begin, text.find('\n') - begin), path);
+    const JsonView metadata = line.root().at("metadata");
+    return metadata.has("run") ? metadata.at("run").as_string() : "";
+  } catch (const Error&) {
+    return "";
   }
-  line({.key = "init_start", .type = kBegin, .time_ms = kLoadedMs});
+}
+
+MlperfLog::MlperfLog(const std::string& path, const MlperfSettings& settings,
+                     std::optional<std::int64_t> next_epoch)
+    : begun_epoch_(prepare(path, next_epoch)), file_(path, "--mllog") {
+  if (next_epoch && file_size_bytes(path) > 0) return;
+  if (next_epoch) {
+    log_warning("--mllog ", path, ": begins in the middle of the run; what came before is missing");
+  }
+  line({.key = "init_start", .type = kBegin, .time_ms = kLoadedMs, .run = settings.run});
   setting("cache_clear", true);
   const char* const reference = "reference_implementation";
   setting("submission_benchmark", "retinanet");
@@ -90,6 +127,7 @@ void MlperfLog::line(const Event& event) {
   json.field("event_type", event.type).field("key", event.key).key("value").raw(event.value);
   json.key("metadata").begin_object().field("file", "retina-train").field("lineno", 1);
   if (event.epoch > 0) json.field("epoch_num", event.epoch);
+  if (!event.run.empty()) json.field("run", event.run);
   if (event.status != nullptr) json.field("status", event.status);
   json.end_object().end_object();
   write(kMlperfMark + json.text() + "\n");

@@ -31,7 +31,7 @@ struct StepCurve {
 };
 
 // All that has a value for each step. Without lines: nothing.
-std::vector<StepCurve> step_curves(Task task, bool has_traffic) {
+std::vector<StepCurve> step_curves(Task task, bool has_traffic, bool has_scale) {
   // What a task judges a step by: its loss with its parts, unless it has one alone, and accuracies.
   std::vector<Line> losses = {{"loss", [](const auto&m) { return m.loss(); }}}, accuracies;
   const auto& values = task_metrics(task);
@@ -67,6 +67,12 @@ std::vector<StepCurve> step_curves(Task task, bool has_traffic) {
        {part("upload", &PartTimes::upload_ms), part("forward", &PartTimes::forward_ms),
         part("loss", &PartTimes::loss_ms), part("backward", &PartTimes::backward_ms),
         part("update", &PartTimes::update_ms)}}};
+  if (has_scale) {
+    curves.push_back({"Loss scale",
+                      "of fp16; a step that overflows halves it",
+                      {{"scale", [](const auto& m) { return m.loss_scale; }}},
+                      Shown::kEachStep});
+  }
   if (has_traffic) {
     curves.push_back({"Bandwidth of the gradients' all-reduce",
                       "MB/s by nccl-tests' formulas",
@@ -200,6 +206,8 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   const Steps& steps = log.steps();
   const bool has_traffic = std::any_of(steps.begin(), steps.end(),
                                        [](const auto& m) { return m.reduce.traffic.bytes > 0; });
+  const bool has_scale =
+      std::any_of(steps.begin(), steps.end(), [](const auto& m) { return m.loss_scale > 0; });
   Report report{
       .title = input.title,
       .subtitle = cat(steps.empty() ? 0 : steps.back().step, " of ",
@@ -209,7 +217,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   if (!log.validations().empty()) report.curves.push_back(validation_curve(log.validations()));
   const Task task = steps.empty() ? Task::kDetection : steps.back().task;
   const std::size_t loss = report.curves.size();  // its curve is the first of the steps'
-  for (const StepCurve& curve : step_curves(task, has_traffic)) {
+  for (const StepCurve& curve : step_curves(task, has_traffic, has_scale)) {
     if (!curve.lines.empty()) report.curves.push_back(drawn(curve, steps));
   }
   add_validation_loss(report.curves[loss], log.validations());

@@ -6,7 +6,18 @@ time, calls. The last line: busy and idle time."""
 
 import argparse
 import collections
+import gzip
 import json
+
+
+def kernels_of(path):
+    """Of a trace as it was written or as gzip: events with name, ts and dur."""
+    with open(path, "rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    with (gzip.open if is_packed else open)(path, "rt", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    return [{"name": str(event["name"]), "ts": float(event["ts"]), "dur": float(event["dur"])}
+            for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
 
 
 def main():
@@ -18,20 +29,19 @@ def main():
     if options.steps <= 0:
         parser.error("--steps: must be more than 0")
     try:
-        with open(options.trace, encoding="utf-8") as file:
-            events = [event for event in json.load(file)["traceEvents"]
-                      if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
-    except OSError as error:
-        raise SystemExit(f"{options.trace}: {error.strerror}")
-    except (ValueError, TypeError, KeyError) as error:
-        raise SystemExit(f"{options.trace}: is not a whole trace ({error}); let the program run until it says that it wrote it")
+        events = kernels_of(options.trace)
+    except (OSError, EOFError) as error:
+        raise SystemExit(f"{options.trace}: {getattr(error, 'strerror', None) or error}")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SystemExit(f"{options.trace}: is not a whole trace ({type(error).__name__}: {error}); let the program run until "
+                         "it says that it wrote it")
     if not events:
         raise SystemExit(f"{options.trace}: holds no kernels")
     time_us, calls = collections.Counter(), collections.Counter()
     for event in events:
         time_us[event["name"]] += event["dur"]
         calls[event["name"]] += 1
-    total = sum(time_us.values())
+    total = sum(time_us.values()) or 1
     for name, us in time_us.most_common(options.most):
         print(f"{us / 1e3 / options.steps:9.3f} ms {100 * us / total:5.1f} % {calls[name] / options.steps:8.1f} x  {name[:150]}")
     # Streams overlap.

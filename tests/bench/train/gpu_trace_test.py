@@ -1,4 +1,5 @@
 """gpu_trace.py adds up a trace as torch's profiler writes it."""
+import gzip
 import json
 import pathlib
 import subprocess
@@ -76,6 +77,11 @@ class GpuTrace(unittest.TestCase):
         self.assertEqual(self.lines("--steps", "2", "--most", "1"),
                          ["    2.000 ms  80.0 %      1.0 x  a", "3 kernels and copies; busy 5.0 ms of 5.0 ms"])
 
+    def test_reads_a_packed_trace_and_kernels_that_took_no_time(self):
+        self.write([kernel("a", 0, 0)])
+        self.trace.write_bytes(gzip.compress(self.trace.read_bytes()))
+        self.assertEqual(self.lines(), ["    0.000 ms   0.0 %      1.0 x  a", "1 kernels and copies; busy 0.0 ms of 0.0 ms"])
+
     def refusal(self, *arguments):
         done = self.run_tool(*arguments)
         self.assertNotEqual(done.returncode, 0)
@@ -88,6 +94,9 @@ class GpuTrace(unittest.TestCase):
         whole = self.trace.read_text()
         self.trace.write_text(whole[:len(whole) // 2])  # the program ended while it wrote
         self.assertIn(f"{self.trace}: is not a whole trace", self.refusal())
+        for events in ([5], [{"cat": "kernel", "name": "a", "ts": 0}], [{"cat": "kernel", "name": "a", "ts": 0, "dur": "x"}]):
+            self.trace.write_text(json.dumps({"traceEvents": events}))
+            self.assertIn(f"{self.trace}: is not a whole trace", self.refusal())
         self.trace.write_text("[]")
         self.assertIn(f"{self.trace}: is not a whole trace", self.refusal())
         self.assertIn("--steps", self.refusal("--steps", "0"))
