@@ -206,7 +206,7 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "cuda-graphs", o.compute.cuda_graphs,
       {{"off", CudaGraphs::kOff}, {"auto", CudaGraphs::kAuto}},
       "auto: forward and backward of image sizes that return are each launched in one call, for "
-      "small steps that wait for the host; one GPU and detectors only, not yet tried on one");
+      "small steps that wait for the host; detectors on one GPU only, not yet tried on one");
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels");
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,

@@ -104,6 +104,7 @@ TEST_F(CommandsOnGpu, ARunContinuesOnTheOtherDevice) {
 
 // Tests of the fake device (fake_device/fake_device_test.cpp) want the same bits.
 TEST_F(CommandsOnGpu, CudaGraphsGiveTheLossCurveOfSeparateLaunches) {
+  RETINA_GPU_OR_SKIP();
   const Job job;
   for (const std::string precision : {"fp32", "bf16"}) {
     const auto losses = [&](const std::string& graphs, std::string* log) {

@@ -966,6 +966,12 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
     library.impl(whole,
                  torch::CppFunction::makeFromBoxedFunction<&retina::fake_device::run_on_cpu>());
   }
+  // Whole lists, as a GPU takes them.
+  for (const char* list : {"_foreach_add_.List", "_foreach_copy_", "_foreach_div_.Tensor",
+                           "_foreach_lerp_.Scalar", "_foreach_norm.Scalar"}) {
+    library.impl(list,
+                 torch::CppFunction::makeFromBoxedFunction<&retina::fake_device::run_on_cpu>());
+  }
   library.impl("cudnn_convolution_relu", &retina::fake_device::cudnn_convolution_relu);
   library.impl("cudnn_convolution_add_relu", &retina::fake_device::cudnn_convolution_add_relu);
   library.impl("empty.memory_format", &retina::fake_device::empty);

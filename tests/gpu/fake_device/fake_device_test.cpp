@@ -78,6 +78,7 @@ std::vector<float> values_of(const at::Tensor& tensor) {
 class FakeGraphs : public testing::Test {
  protected:
   FakeGraphs() { fake_device::reset(); }
+  ~FakeGraphs() override { fake_device::reset(); }  // whose violations are wanted
   const std::unique_ptr<CudaGraphRecorder> recorder_ = make_cuda_graph_recorder({c10::kCUDA, 0});
 };
 
@@ -138,8 +139,8 @@ TEST_F(FakeGraphs, ShareMemoryThatIsFree) {
 TEST_F(FakeGraphs, RefuseWhatCannotBeRecorded) {
   const at::Tensor x = on_device({1, 2});
   const std::vector<std::pair<std::function<void()>, const char*>> bodies = {
-      {[&] { x.sum().item<float>(); }, "a wait for aten::_local_scalar_dense"},
-      {[&] { x.nonzero(); }, "aten::nonzero"},
+      {[&] { x.sum().item<float>(); }, "aten::_local_scalar_dense while a graph is recorded"},
+      {[&] { x.nonzero(); }, "aten::nonzero while"},
       {[&] { x.cpu(); }, "a copy from or to the host"},
       {[&] { pinned(5, 1).to(torch::kCUDA, /*non_blocking=*/true); }, "a copy from or to the host"},
       {[&] { torch::cuda::synchronize(); }, "a wait for the device"}};
@@ -382,7 +383,7 @@ const std::vector<std::string> kFrozenInBfloat16 = {
     "--ema",  "0.9",    "--fpn-channels", "64",   "--head-convs", "1"};
 // Images of one size: every step after the third is launched as graphs.
 std::vector<std::string> one_size(std::vector<std::string> options) {
-  options.insert(options.end(), {"--keep-ratio", "off", "--checkpoint-every", "1000epochs"});
+  options.insert(options.end(), {"--keep-ratio", "off"});
   return options;
 }
 
@@ -414,24 +415,24 @@ TEST_F(FakeGraphTraining, HasTheSameBitsInFp16AndAfterAResume) {
 
 TEST_F(FakeGraphTraining, LaunchesFewerOperationsAStepAndWaitsForNoMore) {
   int kind = 0;
-  for (const std::vector<std::string>& options : {one_size(kBatchNorm), one_size(v1())}) {
+  for (std::vector<std::string> options : {one_size(kBatchNorm), one_size(v1())}) {
+    if (kind == 0) options.insert(options.end(), {"--checkpoint-every", "1000epochs"});
     const auto more = [&](const char* name, const std::vector<std::string>& all) {
       const Outcome few = train(cat("few-", name, kind), 5, all),
-                    many = train(cat("many-", name, kind), 8, all);
+                    many = train(cat("many-", name, kind), 6, all);
       EXPECT_EQ(many.result.exit_code, 0) << many.result.err;
       EXPECT_THAT(many.texts("violations"), IsEmpty());
-      EXPECT_EQ(many.count("waits") - few.count("waits"), 3) << "for the step before";
-      const auto of_a_step = [&](const char* what) {
-        return static_cast<double>(many.count(what) - few.count(what)) / 3;
-      };
+      EXPECT_EQ(many.count("waits") - few.count("waits"), 1) << "for the step before";
+      const auto of_a_step = [&](const char* what) { return many.count(what) - few.count(what); };
       EXPECT_EQ(of_a_step("graph_launches"), std::string(name) == "graphs" ? 2 : 0);
       return of_a_step("operations") + of_a_step("kernel_launches");
     };
-    const double plain = more("plain", options), graphs = more("graphs", with_graphs(options));
+    const std::int64_t plain = more("plain", options),
+                       graphs = more("graphs", with_graphs(options));
     std::cout << "ResNet-18, " << (kind == 0 ? "batch norm" : "frozen norm")
               << ": the host launches " << plain << " operations a step, with graphs " << graphs
               << '\n';
-    EXPECT_LT(graphs, 0.25 * plain);
+    EXPECT_LT(graphs, plain / 8);
     ++kind;
   }
 }
@@ -456,12 +457,13 @@ TEST_F(FakeGraphTraining, GoesOnWithoutGraphsWhereCudaRefuses) {
 }
 
 TEST_F(FakeGraphTraining, MakesNoGraphsWithoutMemoryForThem) {
-  const std::vector<std::string> options = one_size(kBatchNorm);
+  std::vector<std::string> options = one_size(kBatchNorm);
+  options.insert(options.end(), {"--micro-batch", "4"});
   ASSERT_EQ(train("plain", 5, options).result.exit_code, 0);
   const auto peak = static_cast<std::int64_t>(first_step(job_ / "plain", "device_memory"));
   ASSERT_GT(peak, 0);
   const Outcome tight =
-      train("tight", 5, with_graphs(options), {{"RETINA_FAKE_MEMORY_BYTES", cat(peak * 3 / 2)}});
+      train("tight", 5, with_graphs(options), {{"RETINA_FAKE_MEMORY_BYTES", cat(peak * 5 / 4)}});
   ASSERT_EQ(tight.result.exit_code, 0) << tight.result.err;
   EXPECT_EQ(tight.count("graph_launches"), 0);
   expect_same("tight", "plain");
