@@ -507,6 +507,7 @@ int train(Command& command, Communicator& communicator) {
   tell_start(job);
   tell_memory(run.fit_into_memory(), job);
   run.settle_convolutions();
+  run.settle_graphs();
   stage_shards(job, run);
   // The work, and what is printed about it.
   const char* const stopping = options.writes() ? "; stopping after this step; saving a checkpoint"

@@ -203,6 +203,11 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "on: convolution, bias and ReLU in one call of cuDNN where no norm lies between them, "
       "if it gives the same up to rounding at the start of the run; GPUs only, not yet tried "
       "on one");
+  cli.choice(
+      "cuda-graphs", o.compute.cuda_graphs,
+      {{"off", CudaGraphs::kOff}, {"auto", CudaGraphs::kAuto}},
+      "auto: forward and backward of image sizes that return are each launched in one call, for "
+      "small steps that wait for the host; detectors on one GPU only, not yet tried on one");
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels");
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,

@@ -30,6 +30,7 @@ struct SavingOptions;
 enum class P6Source { kAuto, kC5, kP5 };  // kAuto: C5 with GroupNorm heads (v2), P5 without (v1)
 enum class LrScaling { kNone, kLinear };  // kLinear: times images_per_step / the recipe's
 enum class OnNan { kStop, kRollback };
+enum class CudaGraphs { kOff, kAuto };
 
 // Their words on the command line.
 inline const Choices<BoxLossKind> kBoxLosses = {{"l1", BoxLossKind::kL1},
@@ -124,7 +125,8 @@ struct TrainOptions {
     Precision precision = Precision::kFp32;
     bool tf32 = true;  // of fp32 on GPUs, as LibTorch, and so torchvision, has it for convolutions
     bool fused_convolutions = false;  // with bias and ReLU in one call of cuDNN (fused_conv.h)
-    int threads = 0;                  // of the CPU; 0: the node's cores shared among its ranks
+    CudaGraphs cuda_graphs = CudaGraphs::kOff;  // auto: of shapes that return (network_graphs.h)
+    int threads = 0;  // of the CPU; 0: the node's cores shared among its ranks
   } compute;
 
   struct Distribution {

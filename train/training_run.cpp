@@ -230,6 +230,23 @@ void TrainingRun::settle_convolutions() {
   }
 }
 
+void TrainingRun::settle_graphs() {
+  if (options.compute.cuda_graphs == CudaGraphs::kOff || state.at_end()) return;
+  std::string reason;
+  if (!job.device.is_cuda()) {
+    reason = "on a CPU";
+  } else if (communicator.size() > 1) {
+    reason = "with several ranks, whose gradients travel during backward";
+  } else if (options.classifies()) {
+    reason = "for a classifier, whose dropout differs from step to step";
+  } else if (!options.monitoring.scaling_report.empty()) {
+    reason = "with --scaling-report, because several ranks would have none";
+  } else {
+    return replica.use_cuda_graphs();
+  }
+  if (communicator.is_root()) log_info("--cuda-graphs auto: changes nothing ", reason);
+}
+
 bool TrainingRun::norm_follows_micro_batch() const {
   return options.norm_kind() == Norm::kBatch && options.model.backbone != kCifarCnn;
 }

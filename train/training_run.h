@@ -47,6 +47,9 @@ class TrainingRun {
   // With --fused-convolutions on: whether this run's convolutions are fused, which rank 0 logs.
   // After fit_into_memory(), which says how many images they see. Collective.
   void settle_convolutions();
+  // With --cuda-graphs auto: whether this run makes any, or in one line of rank 0's log why not.
+  // After both, whose passes through the network are none of a step's.
+  void settle_graphs();
   // Images of a rank at once; the same on all ranks.
   int micro_batch() const { return micro_batch_; }
   // Whether a step that ran out of memory on some rank can be repeated with fewer; the same on all

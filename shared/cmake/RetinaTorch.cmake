@@ -61,7 +61,7 @@ if(RETINA_WITH_CUDA)
   target_include_directories(retina_nccl SYSTEM INTERFACE ${RETINA_NVIDIA}/nccl/include)
   target_link_libraries(retina_nccl INTERFACE ${RETINA_NCCL} retina_cudart)
 
-  # Nothing of ours names a symbol of libtorch_cuda.so: it registers its kernels when it is loaded,
+  # Only training's CUDA graphs name symbols of libtorch_cuda.so: it registers its kernels when it is loaded,
   # so the linker must keep it. A target with the property RETINA_OWN_DEVICE has its own in its place.
   target_link_options(retina_torch INTERFACE -Wl,--no-as-needed)
   target_link_libraries(retina_torch INTERFACE

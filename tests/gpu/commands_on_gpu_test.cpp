@@ -19,7 +19,7 @@
 namespace retina {
 namespace {
 
-using testing::HasSubstr;
+using testing::HasSubstr, testing::Not;
 
 std::vector<double> losses_of(const std::string& run) {
   std::vector<double> losses;
@@ -38,7 +38,8 @@ class CommandsOnGpu : public testing::Test {
   // Trains in IEEE f32 and returns the losses of its steps.
   static std::vector<double> train(const Job& job, const std::string& run, int steps,
                                    const std::string& device,
-                                   const std::vector<std::string>& more = {}) {
+                                   const std::vector<std::string>& more = {},
+                                   std::string* log = nullptr) {
     std::vector<std::string> command = job.train_command(job / run, steps, more);
     set_value(command, "--device", device);
     if (std::find(more.begin(), more.end(), "--tf32") == more.end()) {
@@ -47,6 +48,7 @@ class CommandsOnGpu : public testing::Test {
     const ProcessResult result = run_process(command);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr(device == "cuda" ? "cuda:0" : "cpu"));
+    if (log != nullptr) *log = result.err;
     return losses_of(job / run);
   }
 };
@@ -97,6 +99,26 @@ TEST_F(CommandsOnGpu, ARunContinuesOnTheOtherDevice) {
   ASSERT_EQ(mixed.size(), 6U);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NEAR(mixed[i], whole[i], 1e-3 * whole[i]) << i;
+  }
+}
+
+// Tests of the fake device (fake_device/fake_device_test.cpp) want the same bits.
+TEST_F(CommandsOnGpu, CudaGraphsGiveTheLossCurveOfSeparateLaunches) {
+  RETINA_GPU_OR_SKIP();
+  const Job job;
+  for (const std::string precision : {"fp32", "bf16"}) {
+    const auto losses = [&](const std::string& graphs, std::string* log) {
+      return train(job, graphs + precision, 8, test_device_option(),
+                   {"--keep-ratio", "off", "--precision", precision, "--cuda-graphs", graphs}, log);
+    };
+    std::string log;
+    const std::vector<double> separate = losses("off", nullptr), graphs = losses("auto", &log);
+    EXPECT_THAT(log, Not(HasSubstr("recording failed")));
+    ASSERT_EQ(graphs.size(), 8U);
+    const double share = precision == "fp32" ? 1e-3 : 0.05;
+    for (std::size_t i = 0; i < graphs.size(); ++i) {
+      EXPECT_NEAR(graphs[i], separate[i], share * separate[i]) << precision << " " << i;
+    }
   }
 }
 

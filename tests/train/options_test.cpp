@@ -366,6 +366,7 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--timeline-steps", "5:3"},
                                                         {"--tf32", "auto"},
                                                         {"--fused-convolutions", "auto"},
+                                                        {"--cuda-graphs", "on"},
                                                         {"--momentum", "1"},
                                                         {"--rho", "1"},
                                                         {"--lr-decay", "0"},
@@ -422,6 +423,12 @@ TEST(TrainOptions, FusesConvolutionsWhereAskedAndMayChangeIt) {
   EXPECT_FALSE(parse({}).compute.fused_convolutions);
   EXPECT_TRUE(parse({"--fused-convolutions", "on"}).compute.fused_convolutions);
   EXPECT_TRUE(may_change("fused-convolutions"));  // up to rounding it is the same
+}
+
+TEST(TrainOptions, MakeCudaGraphsWhereAskedAndMayChangeIt) {
+  EXPECT_EQ(parse({}).compute.cuda_graphs, CudaGraphs::kOff);
+  EXPECT_EQ(parse({"--cuda-graphs", "auto"}).compute.cuda_graphs, CudaGraphs::kAuto);
+  EXPECT_TRUE(may_change("cuda-graphs"));  // the bits are the same
 }
 
 TEST(Task, ARecipeNamesItAndFillsWhatItNeeds) {

@@ -59,6 +59,7 @@ bool may_change(const std::string& name) {
                                                "stall-timeout",
                                                "tf32",
                                                "fused-convolutions",
+                                               "cuda-graphs",
                                                "wire",
                                                "deterministic-reduce",
                                                "overlap-reduce",

@@ -168,6 +168,18 @@ Fusing Replica::fuse_convolutions(const Batch& batch) {
   return fusing;
 }
 
+void Replica::use_cuda_graphs() {
+  RETINA_CHECK(options_.device.is_cuda() && communicator_.size() == 1 &&
+               options_.task.model.task == Task::kDetection);
+  std::vector<at::Tensor> parameters;
+  for (const auto& [name, tensor] : trainable_parameters(network())) parameters.push_back(tensor);
+  graphs_ = std::make_unique<NetworkGraphs>(std::move(parameters), options_.device);
+}
+
+void Replica::drop_cuda_graphs() {
+  if (graphs_) graphs_->clear();
+}
+
 TaskOutputs Replica::forward(const Batch& batch) {
   const PhaseScope phase(communicator_.activity(), Phase::kForward);
   const Tf32Scope tf32(options_.tf32);
@@ -175,6 +187,11 @@ TaskOutputs Replica::forward(const Batch& batch) {
   const at::Tensor images = upload_.images(batch);  // [N, 3, H, W]
   clock_.begin(&PartTimes::forward_ms);
   const FusedConvScope fused(fuses_convolutions_);
+  if (graphs_) {
+    NetworkGraph* const graph = graphs_->of(
+        images, [&](const at::Tensor& recorded) { return task_->forward(recorded, batch).heads; });
+    if (graph != nullptr) return {.heads = graph->forward(images), .graph = graph};
+  }
   return task_->forward(images, batch);
 }
 
@@ -183,6 +200,7 @@ TaskLoss Replica::loss(const TaskOutputs& outputs, const Batch& batch) {
   const Tf32Scope tf32(options_.tf32);
   clock_.begin(&PartTimes::loss_ms);
   TaskLoss loss = task_->loss(outputs, batch, loss_scale());
+  loss.graph = outputs.graph;
   metrics_ = metrics_.defined() ? metrics_ + loss.metrics : loss.metrics;
   return loss;
 }
@@ -192,7 +210,11 @@ void Replica::backward(const TaskLoss& loss, bool is_last_micro_batch) {
   const Tf32Scope tf32(options_.tf32);
   if (is_last_micro_batch) buckets_->expect_last_backward();
   clock_.begin(&PartTimes::backward_ms);
-  loss.backward();
+  if (loss.graph != nullptr) {
+    buckets_->add(loss.graph->backward(loss.gradients));
+  } else {
+    loss.backward();
+  }
   clock_.end();
 }
 

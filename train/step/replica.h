@@ -19,6 +19,7 @@
 #include "train/reduce/queued_rank_sum.h"
 #include "train/step/batch_statistics.h"
 #include "train/step/grad_scaler.h"
+#include "train/step/network_graphs.h"
 #include "train/step/optimizer.h"
 #include "train/step/step_clock.h"
 #include "train/step/task_metrics.h"
@@ -84,6 +85,12 @@ class Replica {
   // agree in this micro-batch's shapes; nothing else of it stays. A GPU's; waits for it.
   // Collective.
   Fusing fuse_convolutions(const Batch& batch);
+
+  // From here on, forward and backward of image sizes that return are launched as CUDA graphs
+  // (network_graphs.h), with the same values. A detector's, on a GPU, of one rank.
+  void use_cuda_graphs();
+  // Gives back the memory of those made so far.
+  void drop_cuda_graphs();
 
   // Call the next three in order for each micro-batch; on a GPU they return before the work is
   // done.
@@ -171,6 +178,7 @@ class Replica {
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;       // null without --ema
+  std::unique_ptr<NetworkGraphs> graphs_;        // null: none are made
   std::unique_ptr<BatchStatistics> statistics_;  // as they were when the step began
   at::Tensor metrics_;                           // of the micro-batches since the last update
   std::deque<Update> updates_;                   // whose metrics nobody has taken

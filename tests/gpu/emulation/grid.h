@@ -54,6 +54,7 @@ const std::set<std::string>& launched_kernels();
 template <class Call>
 void launch(const char* name, const Call& call, const dim3& grid, const dim3& block,
             std::size_t shared_bytes = 0, const void* stream = nullptr) {
+  static_assert(std::is_trivially_copyable_v<Call>);  // as a GPU copies a kernel's arguments
   const auto run = [](const void* arguments) { (*static_cast<const Call*>(arguments))(); };
   launch({name, run, &call, sizeof call, stream}, grid, block, shared_bytes);
 }
@@ -103,6 +104,9 @@ struct OtherMemory {
   void (*begin)(const char* kernel, const void* stream);  // before a kernel's first access
   // Whether it is of that memory, which then knows what the kernel does there.
   bool (*may_use)(const void* address, std::size_t bytes, Access access);
+  // Whether the launch is recorded instead, for later; nullptr: none is.
+  bool (*records)(const Kernel& kernel, const dim3& grid, const dim3& block,
+                  std::size_t shared_bytes) = nullptr;
 };
 void allow_memory(const OtherMemory& memory);
 

@@ -10,15 +10,17 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/checkpoint/checkpoint.h"
 #include "tests/e2e/job.h"
 #include "tests/gpu/fake_device/fake_device.h"
 #include "tests/support/child_process.h"
+#include "train/step/cuda_graph.h"
 
 namespace retina {
 namespace {
 
 using testing::AllOf, testing::AnyOf, testing::ElementsAre, testing::HasSubstr, testing::IsEmpty,
-    testing::IsSupersetOf, testing::Pair;
+    testing::IsSupersetOf, testing::Not, testing::Pair;
 
 at::Tensor pinned(int count, float value) {
   return torch::full({count}, value, torch::TensorOptions().pinned_memory(true));
@@ -63,6 +65,94 @@ TEST(FakeDevice, GivesTheHostNothingBeforeItsCopyIsDone) {
 TEST(FakeDevice, HasMemoryThatIsNotANumberUntilItIsWritten) {
   fake_device::reset();
   EXPECT_TRUE(torch::empty({100}, torch::kCUDA).isnan().all().item<bool>());
+}
+
+at::Tensor on_device(std::initializer_list<float> values) {
+  return torch::tensor(std::vector<float>(values)).to(torch::kCUDA);
+}
+std::vector<float> values_of(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().cpu().contiguous();
+  return {host.data_ptr<float>(), host.data_ptr<float>() + host.numel()};
+}
+
+class FakeGraphs : public testing::Test {
+ protected:
+  FakeGraphs() { fake_device::reset(); }
+  ~FakeGraphs() override { fake_device::reset(); }  // whose violations are wanted
+  const std::unique_ptr<CudaGraphRecorder> recorder_ = make_cuda_graph_recorder({c10::kCUDA, 0});
+};
+
+TEST_F(FakeGraphs, AreExecutedWhenTheyAreLaunchedAndNotBefore) {
+  const at::Tensor x = on_device({1, 2}), sum = on_device({0, 0});
+  at::Tensor y;
+  const auto graph = recorder_->record([&] {
+    y = (x + 1).relu();
+    sum.add_(y);
+  });
+  EXPECT_THAT(values_of(sum), ElementsAre(0, 0));
+  EXPECT_TRUE(y.isnan().all().item<bool>());
+  for (int launch = 1; launch <= 2; ++launch) {
+    const std::int64_t before = fake_device::counts().operations;
+    graph->replay();
+    EXPECT_EQ(fake_device::counts().operations, before + 1);
+    EXPECT_THAT(values_of(y), ElementsAre(2, 3));
+    EXPECT_THAT(values_of(sum), ElementsAre(2 * launch, 3 * launch));
+  }
+  x.fill_(9);
+  graph->replay();
+  EXPECT_THAT(values_of(y), ElementsAre(10, 10));
+  EXPECT_THAT(fake_device::violations(), IsEmpty());
+}
+
+TEST_F(FakeGraphs, RecordBackwardOnAutogradsThread) {
+  const at::Tensor x = on_device({1, 2}), weight = on_device({3, 4}).requires_grad_();
+  at::Tensor y;
+  const auto forward = recorder_->record([&] { y = (x * weight).square(); });
+  const auto backward = recorder_->record([&] { y.sum().backward(); });
+  const at::Tensor gradient = weight.grad();
+  for (const float scale : {1.0F, 2.0F}) {
+    x.copy_(on_device({1 * scale, 2 * scale}));
+    forward->replay();
+    backward->replay();
+    EXPECT_THAT(values_of(gradient), ElementsAre(6 * scale * scale, 32 * scale * scale));
+  }
+  EXPECT_THAT(fake_device::violations(), IsEmpty());
+}
+
+TEST_F(FakeGraphs, ShareMemoryThatIsFree) {
+  const at::Tensor x = on_device({1, 2});
+  at::Tensor kept, freed;
+  const auto first = recorder_->record([&] {
+    kept = x + 1;
+    freed = x + 2;
+  });
+  const at::Tensor alias = torch::from_blob(freed.data_ptr(), {2});
+  freed = at::Tensor();
+  const auto second = recorder_->record([&] { at::Tensor y = x + 3; });
+  first->replay();
+  EXPECT_THAT(values_of(alias), ElementsAre(3, 4));
+  second->replay();
+  EXPECT_TRUE(alias.isnan().all().item<bool>()) << "the second graph may have used it";
+  EXPECT_THAT(values_of(kept), ElementsAre(2, 3));
+}
+
+TEST_F(FakeGraphs, RefuseWhatCannotBeRecorded) {
+  const at::Tensor x = on_device({1, 2});
+  const std::vector<std::pair<std::function<void()>, const char*>> bodies = {
+      {[&] { x.sum().item<float>(); }, "aten::_local_scalar_dense while a graph is recorded"},
+      {[&] { x.nonzero(); }, "aten::nonzero while"},
+      {[&] { x.cpu(); }, "a copy from or to the host"},
+      {[&] { pinned(5, 1).to(torch::kCUDA, /*non_blocking=*/true); }, "a copy from or to the host"},
+      {[&] { torch::cuda::synchronize(); }, "a wait for the device"}};
+  for (const auto& [body, what] : bodies) {
+    fake_device::reset();
+    EXPECT_THROW(recorder_->record(body), c10::Error) << what;
+    EXPECT_THAT(fake_device::violations(), ElementsAre(HasSubstr(what)));
+    EXPECT_THAT(values_of(x + 1), ElementsAre(2, 3)) << "the device goes on";
+  }
+  const auto graph = recorder_->record([&] { x.add_(1); });
+  graph->replay();
+  EXPECT_THAT(values_of(x), ElementsAre(2, 3));
 }
 
 // What a run on the fake device came to.
@@ -274,6 +364,120 @@ TEST_F(FakeTraining, SaysWhereThereIsNothingToFuse) {
   EXPECT_THAT(outcome.result.err,
               HasSubstr("no convolution of this network has a bias and a ReLU"));
   EXPECT_EQ(outcome.count("fused_convolutions"), 0);
+}
+
+// --cuda-graphs: what is launched differs, and no bit of what comes of it.
+class FakeGraphTraining : public FakeTraining {
+ protected:
+  static std::vector<std::string> with_graphs(std::vector<std::string> options) {
+    options.insert(options.end(), {"--cuda-graphs", "auto"});
+    return options;
+  }
+  Checkpoint checkpoint(const std::string& run) const {
+    return load_checkpoint(last_checkpoint(job_ / run));
+  }
+  void expect_same(const std::string& run, const std::string& other) const {
+    EXPECT_EQ(losses(run), losses(other));
+    const Checkpoint a = checkpoint(run), b = checkpoint(other);
+    for (const auto member : {&Checkpoint::model, &Checkpoint::optimizer}) {
+      ASSERT_EQ((a.*member).size(), (b.*member).size());
+      for (std::size_t i = 0; i < (a.*member).size(); ++i) {
+        EXPECT_TRUE((a.*member)[i].tensor.equal((b.*member)[i].tensor)) << (a.*member)[i].name;
+      }
+    }
+  }
+};
+
+const std::vector<std::string> kSmallHeads = {"--fpn-channels", "64", "--head-convs", "1"};
+const std::vector<std::string> kFrozenInBfloat16 = {
+    "--norm", "frozen", "--head-norm",    "none", "--precision",  "bf16", "--trainable-layers", "3",
+    "--ema",  "0.9",    "--fpn-channels", "64",   "--head-convs", "1"};
+// Images of one size: every step after the third is launched as graphs.
+std::vector<std::string> one_size(std::vector<std::string> options) {
+  options.insert(options.end(), {"--keep-ratio", "off"});
+  return options;
+}
+
+TEST_F(FakeGraphTraining, HasTheSameBitsForImagesOfAllSizesAndValidatesBetween) {
+  int kind = 0;
+  for (std::vector<std::string> options : {kSmallHeads, kFrozenInBfloat16}) {
+    options.insert(options.end(), {"--validation", job_.val_shards(), "--micro-batch", "2"});
+    const std::string plain = cat("plain", kind), graphs = cat("graphs", kind++);
+    ASSERT_EQ(train(plain, 8, options).result.exit_code, 0);
+    const Outcome outcome = train(graphs, 8, with_graphs(options));
+    ASSERT_EQ(outcome.result.exit_code, 0) << outcome.result.err;
+    EXPECT_THAT(outcome.result.err, Not(HasSubstr("recording failed")));
+    EXPECT_THAT(outcome.texts("violations"), IsEmpty());
+    EXPECT_GT(outcome.count("graph_launches"), 2);
+    EXPECT_LT(outcome.count("graph_launches"), 2 * 16) << "some passes are without";
+    expect_same(graphs, plain);
+  }
+}
+
+TEST_F(FakeGraphTraining, HasTheSameBitsInFp16AndAfterAResume) {
+  const std::vector<std::string> options = small_heads("fp16");
+  ASSERT_EQ(train("plain", 8, options).result.exit_code, 0);
+  ASSERT_EQ(train("graphs", 6, with_graphs(options)).result.exit_code, 0);
+  const Outcome resumed = train("graphs", 8, with_graphs(options));
+  ASSERT_EQ(resumed.result.exit_code, 0) << resumed.result.err;
+  EXPECT_THAT(resumed.texts("violations"), IsEmpty());
+  expect_same("graphs", "plain");
+}
+
+TEST_F(FakeGraphTraining, LaunchesFewerOperationsAStepAndWaitsForNoMore) {
+  int kind = 0;
+  for (std::vector<std::string> options : {one_size(kSmallHeads), one_size(v1(kSmallHeads))}) {
+    if (kind == 0) options.insert(options.end(), {"--checkpoint-every", "1000epochs"});
+    const auto more = [&](const char* name, const std::vector<std::string>& all) {
+      const Outcome few = train(cat("few-", name, kind), 5, all),
+                    many = train(cat("many-", name, kind), 6, all);
+      EXPECT_EQ(many.result.exit_code, 0) << many.result.err;
+      EXPECT_THAT(many.texts("violations"), IsEmpty());
+      EXPECT_EQ(many.count("waits") - few.count("waits"), 1) << "for the step before";
+      const auto of_a_step = [&](const char* what) { return many.count(what) - few.count(what); };
+      EXPECT_EQ(of_a_step("graph_launches"), std::string(name) == "graphs" ? 2 : 0);
+      return of_a_step("operations") + of_a_step("kernel_launches");
+    };
+    const std::int64_t plain = more("plain", options),
+                       graphs = more("graphs", with_graphs(options));
+    std::cout << "ResNet-18, " << (kind == 0 ? "batch norm" : "frozen norm")
+              << ": the host launches " << plain << " operations a step, with graphs " << graphs
+              << '\n';
+    EXPECT_LT(graphs, plain / 8);
+    ++kind;
+  }
+}
+
+TEST_F(FakeGraphTraining, GoesOnWithoutGraphsWhereCudaRefuses) {
+  const std::vector<std::string> options = one_size(kSmallHeads);
+  ASSERT_EQ(train("plain", 6, options).result.exit_code, 0);
+  const Outcome whole = train("whole", 6, with_graphs(options));
+  const std::int64_t recorded = whole.count("recorded");
+  for (const std::int64_t number : {std::int64_t{3}, recorded - 3}) {  // of forward, of backward
+    const std::string run = cat("refused", number);
+    const Outcome refused =
+        train(run, 6, with_graphs(options), {{"RETINA_FAKE_BROKEN_CAPTURE", cat(number)}});
+    ASSERT_EQ(refused.result.exit_code, 0) << refused.result.err;
+    EXPECT_THAT(refused.result.err,
+                AllOf(HasSubstr("warning: --cuda-graphs auto: recording failed (CUDA error"),
+                      HasSubstr("this run goes on without graphs")));
+    EXPECT_THAT(refused.texts("violations"), IsEmpty());
+    EXPECT_EQ(refused.count("graph_launches"), 0);
+    expect_same(run, "plain");
+  }
+}
+
+TEST_F(FakeGraphTraining, MakesNoGraphsWithoutMemoryForThem) {
+  std::vector<std::string> options = one_size(kSmallHeads);
+  options.insert(options.end(), {"--micro-batch", "4"});
+  ASSERT_EQ(train("plain", 5, options).result.exit_code, 0);
+  const auto peak = static_cast<std::int64_t>(first_step(job_ / "plain", "device_memory"));
+  ASSERT_GT(peak, 0);
+  const Outcome tight =
+      train("tight", 5, with_graphs(options), {{"RETINA_FAKE_MEMORY_BYTES", cat(peak * 5 / 4)}});
+  ASSERT_EQ(tight.result.exit_code, 0) << tight.result.err;
+  EXPECT_EQ(tight.count("graph_launches"), 0);
+  expect_same("tight", "plain");
 }
 
 TEST_F(FakeTraining, GoesOnAfterMemoryThatRanOut) {

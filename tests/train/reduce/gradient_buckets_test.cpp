@@ -91,6 +91,44 @@ TEST(GradientBuckets, OfSeveralRanksAreFilledInPlaceByBackward) {
   });
 }
 
+// In place of a backward that accumulates: micro-batches, and a parameter that none reaches.
+TEST(GradientBuckets, TakeGradientsThatWereMadeWithoutThem) {
+  for (const int ranks : {1, 2}) {
+    ThreadWorld world({.ring = {.ranks = ranks}});
+    const auto outcomes = world.run([&](ThreadRank& rank) {
+      const at::Tensor reached = torch::ones({5}).requires_grad_(),
+                       other = torch::ones({3}).requires_grad_();
+      GradientBuckets buckets({{"reached", reached}, {"other", other}}, {}, rank);
+      const at::Tensor made = torch::full({5}, 2.0F);
+      for (int step = 0; step < 2; ++step) {
+        buckets.zero();
+        made.fill_(2);
+        buckets.add({made, {}});
+        made.fill_(7);  // of the next micro-batch
+        buckets.expect_last_backward();
+        buckets.add({made, {}});
+        buckets.all_reduce();
+        EXPECT_TRUE(reached.grad().eq(9 * ranks).all().item<bool>());
+        EXPECT_TRUE(other.grad().eq(0).all().item<bool>());
+        EXPECT_EQ(buckets.unreached(), std::vector<std::string>{"other"});
+      }
+    });
+    for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
+  }
+}
+
+TEST(GradientBuckets, OfOneRankAreThoseThatItIsGivenWithoutACopy) {
+  ThreadWorld world({.ring = {.ranks = 1}});
+  world.run([](ThreadRank& rank) {
+    const at::Tensor value = torch::ones({5}).requires_grad_(), made = torch::full({5}, 2.0F);
+    GradientBuckets buckets({{"a", value}}, {}, rank);
+    buckets.expect_last_backward();
+    buckets.add({made});
+    buckets.all_reduce();
+    EXPECT_EQ(value.grad().data_ptr(), made.data_ptr());
+  });
+}
+
 TEST(GradientBuckets, InRankOrderGiveTheSameBitsForAnyPlan) {
   for (const int ranks : {2, 3, 4}) {
     for (const ElementType type : kWires) {
