@@ -179,7 +179,7 @@ class FakeTraining : public testing::Test {
     std::vector<std::string> options = {"--fpn-channels", "64", "--head-convs", "1"};
     options.insert(options.end(), more.begin(), more.end());
     std::vector<std::string> words = job_.train_command(job_ / run, steps, options);
-    set_value(words, "--images-per-step", "2");
+    set_value(words, "--images-per-step", images_per_step_);
     return words;
   }
 
@@ -214,6 +214,7 @@ class FakeTraining : public testing::Test {
     return all;
   }
 
+  std::string images_per_step_ = "2";
   const Job job_;
 };
 
@@ -369,6 +370,8 @@ TEST_F(FakeTraining, SaysWhereThereIsNothingToFuse) {
 // --cuda-graphs: what is launched differs, and no bit of what comes of it.
 class FakeGraphTraining : public FakeTraining {
  protected:
+  FakeGraphTraining() { images_per_step_ = "4"; }
+
   static std::vector<std::string> with_graphs(std::vector<std::string> options) {
     options.insert(options.end(), {"--cuda-graphs", "auto"});
     return options;
@@ -388,10 +391,9 @@ class FakeGraphTraining : public FakeTraining {
   }
 };
 
-const std::vector<std::string> kSmallHeads = {"--fpn-channels", "64", "--head-convs", "1"};
 const std::vector<std::string> kFrozenInBfloat16 = {
-    "--norm", "frozen", "--head-norm",    "none", "--precision",  "bf16", "--trainable-layers", "3",
-    "--ema",  "0.9",    "--fpn-channels", "64",   "--head-convs", "1"};
+    "--norm", "frozen", "--head-norm", "none", "--precision", "bf16", "--trainable-layers",
+    "3",      "--ema",  "0.9"};
 // Images of one size: every step after the third is launched as graphs.
 std::vector<std::string> one_size(std::vector<std::string> options) {
   options.insert(options.end(), {"--keep-ratio", "off"});
@@ -400,7 +402,7 @@ std::vector<std::string> one_size(std::vector<std::string> options) {
 
 TEST_F(FakeGraphTraining, HasTheSameBitsForImagesOfAllSizesAndValidatesBetween) {
   int kind = 0;
-  for (std::vector<std::string> options : {kSmallHeads, kFrozenInBfloat16}) {
+  for (std::vector<std::string> options : {{}, kFrozenInBfloat16}) {
     options.insert(options.end(), {"--validation", job_.val_shards(), "--micro-batch", "2"});
     const std::string plain = cat("plain", kind), graphs = cat("graphs", kind++);
     ASSERT_EQ(train(plain, 8, options).result.exit_code, 0);
@@ -415,7 +417,7 @@ TEST_F(FakeGraphTraining, HasTheSameBitsForImagesOfAllSizesAndValidatesBetween) 
 }
 
 TEST_F(FakeGraphTraining, HasTheSameBitsInFp16AndAfterAResume) {
-  const std::vector<std::string> options = small_heads("fp16");
+  const std::vector<std::string> options = {"--precision", "fp16"};
   ASSERT_EQ(train("plain", 8, options).result.exit_code, 0);
   ASSERT_EQ(train("graphs", 6, with_graphs(options)).result.exit_code, 0);
   const Outcome resumed = train("graphs", 8, with_graphs(options));
@@ -426,7 +428,7 @@ TEST_F(FakeGraphTraining, HasTheSameBitsInFp16AndAfterAResume) {
 
 TEST_F(FakeGraphTraining, LaunchesFewerOperationsAStepAndWaitsForNoMore) {
   int kind = 0;
-  for (std::vector<std::string> options : {one_size(kSmallHeads), one_size(v1(kSmallHeads))}) {
+  for (std::vector<std::string> options : {one_size({}), one_size(v1())}) {
     if (kind == 0) options.insert(options.end(), {"--checkpoint-every", "1000epochs"});
     const auto more = [&](const char* name, const std::vector<std::string>& all) {
       const Outcome few = train(cat("few-", name, kind), 5, all),
@@ -449,7 +451,7 @@ TEST_F(FakeGraphTraining, LaunchesFewerOperationsAStepAndWaitsForNoMore) {
 }
 
 TEST_F(FakeGraphTraining, GoesOnWithoutGraphsWhereCudaRefuses) {
-  const std::vector<std::string> options = one_size(kSmallHeads);
+  const std::vector<std::string> options = one_size({});
   ASSERT_EQ(train("plain", 6, options).result.exit_code, 0);
   const Outcome whole = train("whole", 6, with_graphs(options));
   const std::int64_t recorded = whole.count("recorded");
@@ -468,7 +470,7 @@ TEST_F(FakeGraphTraining, GoesOnWithoutGraphsWhereCudaRefuses) {
 }
 
 TEST_F(FakeGraphTraining, MakesNoGraphsWithoutMemoryForThem) {
-  std::vector<std::string> options = one_size(kSmallHeads);
+  std::vector<std::string> options = one_size({});
   options.insert(options.end(), {"--micro-batch", "4"});
   ASSERT_EQ(train("plain", 5, options).result.exit_code, 0);
   const auto peak = static_cast<std::int64_t>(first_step(job_ / "plain", "device_memory"));
