@@ -279,8 +279,13 @@ TEST(Recipes, EachTrainsASmallModel) {
 
 TEST(Recipes, EndWithOneLineWithoutTheirBackbone) {
   const Job job;
-  const ProcessResult result = run_process(
-      job.train_command(job / "run", 1, {"--recipe", "torchvision-v2", "--check-args"}));
+  std::vector<std::string> command =
+      job.train_command(job / "run", 1, {"--recipe", "torchvision-v2", "--check-args"});
+  // The weights that have a name are a ResNet-50's.
+  EXPECT_THAT(run_process(command).err, HasSubstr("hint: import a resnet18 of ImageNet with "
+                                                  "retina-convert --import, then --init FILE"));
+  set_value(command, "--backbone", "resnet50");
+  const ProcessResult result = run_process(command);
   EXPECT_EQ(result.exit_code, 78);
   EXPECT_EQ(result.err,
             "retina-train: error: --recipe torchvision-v2: begins with a pretrained backbone, "
