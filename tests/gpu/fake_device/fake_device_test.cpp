@@ -26,8 +26,14 @@ at::Tensor pinned(int count, float value) {
   return torch::full({count}, value, torch::TensorOptions().pinned_memory(true));
 }
 
-TEST(FakeDevice, ComputesAsTheCpu) {
-  fake_device::reset();
+class FakeDevice : public testing::Test {
+ protected:
+  void SetUp() override { fake_device::reset(); }
+  // What a test found on purpose is no fault of the program.
+  void TearDown() override { fake_device::reset(); }
+};
+
+TEST_F(FakeDevice, ComputesAsTheCpu) {
   torch::manual_seed(1);
   const at::Tensor x = torch::randn({2, 3, 9, 9});
   for (const int groups : {1, 3}) {  // the latter: each channel alone
@@ -43,8 +49,7 @@ TEST(FakeDevice, ComputesAsTheCpu) {
   EXPECT_THAT(fake_device::violations(), IsEmpty());
 }
 
-TEST(FakeDevice, SeesHostMemoryThatChangesUnderACopy) {
-  fake_device::reset();
+TEST_F(FakeDevice, SeesHostMemoryThatChangesUnderACopy) {
   at::Tensor host = pinned(1000, 1);
   const at::Tensor device = host.to(torch::kCUDA, /*non_blocking=*/true);
   EXPECT_EQ(fake_device::counts().waits, 0);
@@ -52,8 +57,7 @@ TEST(FakeDevice, SeesHostMemoryThatChangesUnderACopy) {
   EXPECT_THAT(fake_device::violations(), ElementsAre(HasSubstr("changed before it was copied")));
 }
 
-TEST(FakeDevice, GivesTheHostNothingBeforeItsCopyIsDone) {
-  fake_device::reset();
+TEST_F(FakeDevice, GivesTheHostNothingBeforeItsCopyIsDone) {
   const at::Tensor device = torch::full({5}, 3.0F, torch::kCUDA);
   at::Tensor host = pinned(5, 0);
   host.copy_(device, /*non_blocking=*/true);
@@ -62,8 +66,7 @@ TEST(FakeDevice, GivesTheHostNothingBeforeItsCopyIsDone) {
   EXPECT_TRUE(host.eq(3).all().item<bool>());
 }
 
-TEST(FakeDevice, HasMemoryThatIsNotANumberUntilItIsWritten) {
-  fake_device::reset();
+TEST_F(FakeDevice, HasMemoryThatIsNotANumberUntilItIsWritten) {
   EXPECT_TRUE(torch::empty({100}, torch::kCUDA).isnan().all().item<bool>());
 }
 
@@ -277,11 +280,19 @@ TEST_F(FakeTraining, HasTheCpusQualityLossesOfAdaptivelyChosenAnchors) {
   EXPECT_NEAR(loss("fake"), loss("cpu"), 1e-4 * loss("cpu"));
 }
 
+// Images of one size, whose anchors are made once; with graphs, every step after the third is
+// launched as such.
+std::vector<std::string> one_size(std::vector<std::string> options) {
+  options.insert(options.end(), {"--keep-ratio", "off"});
+  return options;
+}
+
 // What a longer run waits for more often than a shorter one is in its steps: each waits for the one
 // before it, after it has been launched itself.
 TEST_F(FakeTraining, WaitsForNothingInAStepButTheStepBefore) {
   for (std::vector<std::string> options : {{}, kQuality, {"--precision", "fp16"}}) {
     const std::string kind = options.empty() ? "" : options.back();
+    options = one_size(options);
     options.insert(options.end(), {"--checkpoint-every", "1000epochs"});
     const Outcome few = train("few" + kind, 1, options), many = train("many" + kind, 4, options);
     ASSERT_EQ(many.result.exit_code, 0) << many.result.err;
@@ -311,7 +322,8 @@ TEST_F(FakeTraining, FusesEveryConvolutionWithAReluForTheSameLosses) {
   const auto runs = [this](const std::string& name, const std::vector<std::string>& options) {
     return Runs{train(name + "-few", 1, options), train(name + "-many", 4, options)};
   };
-  const Runs plain = runs("plain", v1()), fused = runs("fused", v1({"--fused-convolutions", "on"}));
+  const Runs plain = runs("plain", one_size(v1())),
+             fused = runs("fused", one_size(v1({"--fused-convolutions", "on"})));
   ASSERT_EQ(plain.many.result.exit_code, 0) << plain.many.result.err;
   ASSERT_EQ(fused.many.result.exit_code, 0) << fused.many.result.err;
   EXPECT_THAT(fused.many.result.err, HasSubstr("compared with the separate calls"));
@@ -370,8 +382,6 @@ TEST_F(FakeTraining, SaysWhereThereIsNothingToFuse) {
 // --cuda-graphs: what is launched differs, and no bit of what comes of it.
 class FakeGraphTraining : public FakeTraining {
  protected:
-  FakeGraphTraining() { images_per_step_ = "4"; }
-
   static std::vector<std::string> with_graphs(std::vector<std::string> options) {
     options.insert(options.end(), {"--cuda-graphs", "auto"});
     return options;
@@ -394,13 +404,8 @@ class FakeGraphTraining : public FakeTraining {
 const std::vector<std::string> kFrozenInBfloat16 = {
     "--norm", "frozen", "--head-norm", "none", "--precision", "bf16", "--trainable-layers",
     "3",      "--ema",  "0.9"};
-// Images of one size: every step after the third is launched as graphs.
-std::vector<std::string> one_size(std::vector<std::string> options) {
-  options.insert(options.end(), {"--keep-ratio", "off"});
-  return options;
-}
-
 TEST_F(FakeGraphTraining, HasTheSameBitsForImagesOfAllSizesAndValidatesBetween) {
+  images_per_step_ = "4";
   int kind = 0;
   for (std::vector<std::string> options : {{}, kFrozenInBfloat16}) {
     options.insert(options.end(), {"--validation", job_.val_shards(), "--micro-batch", "2"});
@@ -417,7 +422,7 @@ TEST_F(FakeGraphTraining, HasTheSameBitsForImagesOfAllSizesAndValidatesBetween) 
 }
 
 TEST_F(FakeGraphTraining, HasTheSameBitsInFp16AndAfterAResume) {
-  const std::vector<std::string> options = {"--precision", "fp16"};
+  const std::vector<std::string> options = one_size({"--precision", "fp16"});
   ASSERT_EQ(train("plain", 8, options).result.exit_code, 0);
   ASSERT_EQ(train("graphs", 6, with_graphs(options)).result.exit_code, 0);
   const Outcome resumed = train("graphs", 8, with_graphs(options));

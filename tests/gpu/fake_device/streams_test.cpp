@@ -58,6 +58,7 @@ Batch batch_of(std::uint32_t number) {
 class Streams : public testing::Test {
  protected:
   void SetUp() override { fake_device::reset(); }
+  void TearDown() override { fake_device::reset(); }
 
   static c10::Stream new_stream() {
     return c10::impl::VirtualGuardImpl(c10::kCUDA).getNewStream(kGpu);
