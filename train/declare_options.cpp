@@ -241,8 +241,7 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
   cli.choice("on-nan", o.checkpoints.on_nan,
              {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
              "a loss or gradient that is not finite (in fp16, with a loss scale of 1): end with 1, "
-             "or return "
-             "to the last checkpoint and skip that step");
+             "or return to the last checkpoint and skip that step");
   cli.option("keep", o.checkpoints.keep, "K", "newest checkpoints to keep, besides the best");
   cli.option(
       "resume", o.checkpoints.resume, "auto|never|FILE",

@@ -243,11 +243,11 @@ int anchors_per_location(const ForeignTensor* box_layer, const std::string& subj
 
 std::int64_t class_rows(const ForeignTensor& layer, int per_location, const std::string& subject) {
   if (layer.shape.size() != 4 || layer.shape[0] == 0 || layer.shape[0] % per_location != 0) {
-    throw Error(ErrorKind::kData,
-                cat(subject, ": tensor ", kClassWeight, " has ",
-                    layer.shape.empty() ? 0 : layer.shape[0], " rows (want ", kAnchorsPerCell,
-                    " for each class: 3 sizes and 3 shapes of anchors, or 1 with a single anchor)"),
-                kHint);
+    throw Error(
+        ErrorKind::kData,
+        cat(subject, ": tensor ", kClassWeight, " has ", layer.shape.empty() ? 0 : layer.shape[0],
+            " rows (want ", per_location, " for each class)"),
+        kHint);
   }
   return layer.shape[0] / per_location;
 }

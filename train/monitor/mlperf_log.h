@@ -32,12 +32,11 @@ std::string mlperf_run_of(const std::string& path);
 class MlperfLog {
  public:
   // Writes the settings between "init_start", the time when this program was loaded, and
-  // "init_stop", now, and "run_start". `next_epoch`, of a run that
+  // "init_stop", now, and "run_start"; what the file had goes. `next_epoch`, of a run that
   // continues: goes on where the file begins that epoch, or behind all it has but a "run_stop",
-  // which was none; without a file, a warning says what it will lack. Otherwise what is there goes.
-  // The submission's organisation, platform and division are those of the environment
-  // (MLPERF_SUBMISSION_ORG, _PLATFORM, _DIVISION), else "reference_implementation" and "open".
-  // Throws kCannotCreate, kIo.
+  // which was none; without a file, a warning says what it will lack. The submission's
+  // organisation, platform and division are those of the environment (MLPERF_SUBMISSION_ORG,
+  // _PLATFORM, _DIVISION), else "reference_implementation" and "open". Throws kCannotCreate, kIo.
   MlperfLog(const std::string& path, const MlperfSettings& settings,
             std::optional<std::int64_t> next_epoch);
 

@@ -552,6 +552,18 @@ void use_result(const c10::IValue& value, const Operation& operation) {
   use_all(value, operation, /*writes=*/true);
 }
 
+// Which of the arguments the operator returns as result number `r`, or nullptr.
+const c10::IValue* argument_that_is(const c10::FunctionSchema& schema, std::size_t r,
+                                    const std::vector<c10::IValue>& arguments) {
+  const c10::AliasInfo* const alias = schema.returns()[r].alias_info();
+  const c10::IValue* same = nullptr;
+  for (std::size_t i = 0; alias != nullptr && i < arguments.size(); ++i) {
+    const c10::AliasInfo* const other = schema.arguments()[i].alias_info();
+    if (other != nullptr && other->beforeSets() == alias->beforeSets()) same = &arguments[i];
+  }
+  return same;
+}
+
 // Whether the host waits for the operation, on a GPU: for a number, or for the size of a result.
 bool waits(const std::string& name, const std::vector<c10::IValue>& arguments) {
   static const std::vector<std::string> kNames = {"aten::_local_scalar_dense",
@@ -641,12 +653,7 @@ void record_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   std::vector<c10::IValue> made_values;
   for (std::size_t r = 0; r < results; ++r) {
     c10::IValue& result = (*stack)[first_result + r];
-    const c10::AliasInfo* const alias = schema.returns()[r].alias_info();
-    const c10::IValue* same = nullptr;
-    for (std::size_t i = 0; alias != nullptr && i < count; ++i) {
-      const c10::AliasInfo* const other = schema.arguments()[i].alias_info();
-      if (other != nullptr && other->beforeSets() == alias->beforeSets()) same = &given[i];
-    }
+    const c10::IValue* const same = argument_that_is(schema, r, given);
     if (same != nullptr) {
       result = *same;
       continue;
@@ -715,12 +722,7 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
   const std::size_t first_result = stack->size() - results;
   for (std::size_t r = 0; r < results; ++r) {
     c10::IValue& result = (*stack)[first_result + r];
-    const c10::AliasInfo* const alias = schema.returns()[r].alias_info();
-    const c10::IValue* same = nullptr;
-    for (std::size_t i = 0; alias != nullptr && i < count; ++i) {
-      const c10::AliasInfo* const other = schema.arguments()[i].alias_info();
-      if (other != nullptr && other->beforeSets() == alias->beforeSets()) same = &given[i];
-    }
+    const c10::IValue* const same = argument_that_is(schema, r, given);
     if (same != nullptr) {
       result = *same;
     } else {
