@@ -25,7 +25,7 @@ void Tally::add(const Record& record) {
     counts.boxes += 1;
     counts.crowds += annotation.iscrowd ? 1 : 0;
     counts.trainable += trainable ? 1 : 0;
-    if (!trainable && !annotation.iscrowd) {
+    if (!trainable && !annotation.iscrowd && !annotation.is_partial) {
       counts.degenerate += 1;
       if (first_degenerate.size() < kNamedBoxes) {
         first_degenerate.push_back(
@@ -50,7 +50,8 @@ IndexEntry index_entry(const Record& record, const RecordPlace& at) {
           .shard = at.shard,
           .place = at.place,
           .labels = entry_labels(record),
-          .file_name = record.file_name};
+          .file_name = record.file_name,
+          .tile = record.tile};
 }
 
 }  // namespace retina

@@ -6,6 +6,7 @@
 #include <set>
 #include <system_error>
 
+#include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/printable.h"
@@ -20,6 +21,8 @@ constexpr std::string_view kIndexMagic = "RIDX";
 constexpr std::size_t kIndexVersionAt = 4, kEntryBytesAt = 6, kCountAt = 8, kHashAt = 16,
                       kHeaderBytes = 24;
 constexpr std::uint16_t kEntryBytes = 32;
+// An index without tiles keeps the version that every reader opens.
+constexpr std::uint16_t kUntiledVersion = 3;
 
 int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
   const auto value = get<std::uint32_t>(bytes, at);
@@ -29,7 +32,8 @@ int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
   return static_cast<int>(value);
 }
 
-// The part after the entries: a row of labels for each image, then its file name.
+// The part after the entries: a row of labels for each image, then its file name, then a tile's
+// place.
 void put_rows(std::string& content, const std::vector<IndexEntry>& entries) {
   for (const IndexEntry& entry : entries) {
     put(content, static_cast<std::uint32_t>(entry.labels.size()));
@@ -38,6 +42,13 @@ void put_rows(std::string& content, const std::vector<IndexEntry>& entries) {
   for (const IndexEntry& entry : entries) {
     put(content, static_cast<std::uint32_t>(entry.file_name.size()));
     content += entry.file_name;
+  }
+  for (const IndexEntry& entry : entries) {
+    if (!entry.tile) continue;
+    for (const int number :
+         {entry.tile->x, entry.tile->y, entry.tile->image_width, entry.tile->image_height}) {
+      put(content, static_cast<std::uint32_t>(number));
+    }
   }
 }
 
@@ -62,6 +73,19 @@ class RowReader {
     }
   }
   void read_file_name(IndexEntry& entry) { entry.file_name = bytes(number()); }
+  void read_tile(IndexEntry& entry) {
+    TilePlace tile;
+    for (int* const number : {&tile.x, &tile.y, &tile.image_width, &tile.image_height}) {
+      *number = static_cast<int>(this->number());
+    }
+    if (tile.x < 0 || tile.y < 0 || tile.image_width < 1 || tile.image_height < 1 ||
+        tile.x > tile.image_width - entry.width || tile.y > tile.image_height - entry.height) {
+      fail_damaged(name_, cat("has a tile outside its image (got ",
+                              tile_text(tile, entry.width, entry.height), " of ", tile.image_width,
+                              "x", tile.image_height, ")"));
+    }
+    entry.tile = tile;
+  }
   void finish() const {
     if (!rows_.empty()) fail_damaged(name_, cat("has ", rows_.size(), " bytes too many"));
   }
@@ -87,7 +111,9 @@ std::string image_name(const IndexEntry& entry) {
 
 std::string record_name(const IndexEntry& entry) {
   const std::string& file = entry.file_name;
-  return cat("record ", entry.place, file.empty() ? "" : cat(" (", escaped(file), ")"));
+  const std::string tile =
+      entry.tile ? cat(", ", tile_text(*entry.tile, entry.width, entry.height)) : "";
+  return cat("record ", entry.place, file.empty() ? "" : cat(" (", escaped(file), tile, ")"));
 }
 
 FileNames file_names_of(const std::vector<IndexEntry>& index) {
@@ -120,8 +146,10 @@ std::string encode_index(const std::vector<IndexEntry>& entries) {
     put(content, entry.place);
   }
   put_rows(content, entries);
+  const bool has_tiles = !entries.empty() && entries.front().tile.has_value();
+  for (const IndexEntry& entry : entries) RETINA_CHECK(entry.tile.has_value() == has_tiles);
   std::string bytes(kIndexMagic);
-  put(bytes, kIndexVersion);
+  put(bytes, has_tiles ? kIndexVersion : kUntiledVersion);
   put(bytes, kEntryBytes);
   put(bytes, static_cast<std::uint64_t>(entries.size()));
   put(bytes, xxh3(bytes + content));
@@ -140,12 +168,13 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
   if (bytes.size() < kHeaderBytes || bytes.substr(0, kIndexMagic.size()) != kIndexMagic) {
     fail_damaged(name, "is not an image index of a shard set");
   }
-  // Lengths before the hash, which is over what they say; labels and names came with versions 2, 3.
+  // Lengths before the hash, which is over what they say; labels, names and
+  // tiles came with versions 2, 3 and 4.
   const auto version = get<std::uint16_t>(bytes, kIndexVersionAt);
   if (version > kIndexVersion) fail_newer(name, "index", version, kIndexVersion);
   const std::string_view content = bytes.substr(kHeaderBytes);
   const auto count = get<std::uint64_t>(bytes, kCountAt);
-  const bool has_labels = version > 1, has_file_names = version > 2;
+  const bool has_labels = version > 1, has_file_names = version > 2, has_tiles = version > 3;
   if (get<std::uint16_t>(bytes, kEntryBytesAt) != kEntryBytes ||
       count > content.size() / kEntryBytes ||
       (!has_labels && content.size() != count * kEntryBytes)) {
@@ -176,6 +205,9 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
   }
   for (IndexEntry& entry : entries) {
     if (has_file_names) rows.read_file_name(entry);
+  }
+  for (IndexEntry& entry : entries) {
+    if (has_tiles) rows.read_tile(entry);
   }
   rows.finish();
   return entries;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,8 +13,8 @@
 
 namespace retina {
 
-// The version in the index header. Part of the format; never renumber.
-inline constexpr std::uint16_t kIndexVersion = 3;
+// The newest version in an index header. Part of the format; never renumber.
+inline constexpr std::uint16_t kIndexVersion = 4;
 
 // One image, in the order of (shard, place).
 struct IndexEntry {
@@ -28,6 +29,9 @@ struct IndexEntry {
   // class. Version 1 has none.
   std::vector<int> labels = {};
   std::string file_name = {};  // the record's; versions 1 and 2 have none
+  // Of a tile, whose image_id and file_name are those of the whole image. In a set all records are
+  // tiles, or none.
+  std::optional<TilePlace> tile = {};
 
   friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };
@@ -35,7 +39,8 @@ struct IndexEntry {
 // What people call the image, see shared/base/printable.h.
 std::string image_name(const IndexEntry& entry);
 
-// "record 7 (street/17.jpg)", of the entry's shard; "record 7" where the name is not known.
+// "record 7 (street/17.jpg)", of the entry's shard, with a tile's place behind the name; "record 7"
+// where the name is not known.
 std::string record_name(const IndexEntry& entry);
 
 // File names by image id; images without one are missing.

@@ -22,9 +22,12 @@ constexpr std::uint16_t kJpegVersion = 1, kRawVersion = 2;
 
 // Blocks of the annotation part: u32 type, u32 content bytes, content.
 constexpr std::size_t kBlockHeaderBytes = 8;
-constexpr std::uint32_t kBoxesBlock = 1, kLabelBlock = 2, kFileNameBlock = 3;
-constexpr std::size_t kBoxBytes = 56, kLabelBytes = 4;
-constexpr std::uint32_t kCrowdFlag = 1;
+constexpr std::uint32_t kBoxesBlock = 1, kLabelBlock = 2, kFileNameBlock = 3, kTileBlock = 4,
+                        kWholeBoxesBlock = 5;
+constexpr std::size_t kBoxBytes = 56, kLabelBytes = 4, kTileBytes = 16;
+constexpr std::uint32_t kCrowdFlag = 1, kPartialFlag = 2;
+
+constexpr std::uint32_t kMaxSide = std::numeric_limits<std::int32_t>::max();
 
 // A box below it has no side left for training.
 constexpr float kLeastPartOfSide = 0x1p-20F;
@@ -42,7 +45,9 @@ std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::
     for (std::size_t k = 0; k < 4; ++k) annotation.bbox[k] = get_f64(content, at + 8 + 8 * k);
     annotation.area = get_f64(content, at + 40);
     annotation.label = get<std::int32_t>(content, at + 48);
-    annotation.iscrowd = (get<std::uint32_t>(content, at + 52) & kCrowdFlag) != 0;
+    const auto flags = get<std::uint32_t>(content, at + 52);
+    annotation.iscrowd = (flags & kCrowdFlag) != 0;
+    annotation.is_partial = (flags & kPartialFlag) != 0;
     if (annotation.label < 0) {
       fail_damaged(place,
                    cat("box ", i, " has a negative class label (got ", annotation.label, ")"));
@@ -61,6 +66,27 @@ int decode_label(std::string_view content, const std::string& place) {
     fail_damaged(place, cat("class label is out of range (got ", label, ")"));
   }
   return static_cast<int>(label);
+}
+
+// The tile lies inside its image.
+TilePlace decode_tile(std::string_view content, const Record& record, const std::string& place) {
+  if (content.size() != kTileBytes) {
+    fail_damaged(place, cat("tile block has a wrong length (got ", content.size(), " bytes, want ",
+                            kTileBytes, ")"));
+  }
+  const std::uint64_t x = get<std::uint32_t>(content, 0), y = get<std::uint32_t>(content, 4),
+                      width = get<std::uint32_t>(content, 8),
+                      height = get<std::uint32_t>(content, 12);
+  if (width > kMaxSide || height > kMaxSide ||
+      x + static_cast<std::uint64_t>(record.width) > width ||
+      y + static_cast<std::uint64_t>(record.height) > height) {
+    fail_damaged(place, cat("tile lies outside its image (got ", record.width, " x ", record.height,
+                            " at ", x, ", ", y, " of ", width, " x ", height, ")"));
+  }
+  return {.x = static_cast<int>(x),
+          .y = static_cast<int>(y),
+          .image_width = static_cast<int>(width),
+          .image_height = static_cast<int>(height)};
 }
 
 // Blocks of other types are skipped: a later writer may add some without a new version.
@@ -85,11 +111,18 @@ void decode_annotations(std::string_view part, const std::string& place, Record&
     } else if (type == kFileNameBlock) {
       if (!record.file_name.empty()) fail_damaged(place, "has more than one file name");
       record.file_name = content;
+    } else if (type == kTileBlock) {
+      record.tile = decode_tile(content, record, place);
+    } else if (type == kWholeBoxesBlock) {
+      record.whole_annotations = decode_boxes(content, place);
     }
     part.remove_prefix(content_bytes);
   }
   if (record.label && has_boxes) {
     fail_damaged(place, "has both boxes and a class of the whole image");
+  }
+  if (record.whole_annotations && !record.tile) {
+    fail_damaged(place, "has boxes of a whole image and is no tile");
   }
 }
 
@@ -102,7 +135,22 @@ std::size_t content_size_bytes(const Record& record) {
 std::size_t annotation_part_bytes(const Record& record) {
   const std::size_t name_bytes =
       record.file_name.empty() ? 0 : kBlockHeaderBytes + record.file_name.size();
-  return kBlockHeaderBytes + content_size_bytes(record) + name_bytes;
+  const std::size_t tile_bytes = record.tile ? kBlockHeaderBytes + kTileBytes : 0;
+  const std::size_t whole_bytes =
+      record.whole_annotations ? kBlockHeaderBytes + record.whole_annotations->size() * kBoxBytes
+                               : 0;
+  return kBlockHeaderBytes + content_size_bytes(record) + name_bytes + tile_bytes + whole_bytes;
+}
+
+void put_boxes(std::string& bytes, const std::vector<RecordAnnotation>& annotations) {
+  for (const RecordAnnotation& annotation : annotations) {
+    put(bytes, annotation.id);
+    for (const double number : annotation.bbox) put(bytes, number);
+    put(bytes, annotation.area);
+    put(bytes, static_cast<std::int32_t>(annotation.label));
+    put(bytes,
+        (annotation.iscrowd ? kCrowdFlag : 0U) | (annotation.is_partial ? kPartialFlag : 0U));
+  }
 }
 
 // Lengths are checked before hashes: the hash is over what the lengths say.
@@ -123,7 +171,7 @@ void check_header(std::string_view bytes, const std::string& place) {
 std::optional<std::array<float, 4>> training_box(const RecordAnnotation& annotation, int width,
                                                  int height) {
   const bool has_sides = annotation.bbox[2] > 0 && annotation.bbox[3] > 0;
-  if (annotation.iscrowd || !has_sides) return std::nullopt;
+  if (annotation.iscrowd || annotation.is_partial || !has_sides) return std::nullopt;
   const std::array<float, 2> start = {static_cast<float>(annotation.bbox[0]),
                                       static_cast<float>(annotation.bbox[1])};
   const std::array<float, 2> limit = {static_cast<float>(width), static_cast<float>(height)};
@@ -147,29 +195,37 @@ std::size_t record_size_bytes(const Record& record) {
 }
 
 std::string encode_record(const Record& record) {
+  RETINA_CHECK(!record.whole_annotations || record.tile, "image ", record.image_id);
   RETINA_CHECK(!record.label || (record.annotations.empty() && *record.label >= 0), "image ",
                record.image_id);
   const std::size_t annotation_bytes = annotation_part_bytes(record);
   constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
   RETINA_CHECK(annotation_bytes <= kLimit && record.image.size() <= kLimit, "record of image ",
                record.image_id, " is too large");
-  // The payload behind an empty header: boxes or label, file name, image.
+  // The payload behind an empty header: boxes or label, file name, tile, image.
   std::string bytes(kRecordHeaderBytes, '\0');
   bytes.reserve(record_size_bytes(record));
   put(bytes, record.label ? kLabelBlock : kBoxesBlock);
   put(bytes, static_cast<std::uint32_t>(content_size_bytes(record)));
   if (record.label) put(bytes, static_cast<std::uint32_t>(*record.label));
-  for (const RecordAnnotation& annotation : record.annotations) {
-    put(bytes, annotation.id);
-    for (const double number : annotation.bbox) put(bytes, number);
-    put(bytes, annotation.area);
-    put(bytes, static_cast<std::int32_t>(annotation.label));
-    put(bytes, annotation.iscrowd ? kCrowdFlag : std::uint32_t{0});
-  }
+  put_boxes(bytes, record.annotations);
   if (!record.file_name.empty()) {
     put(bytes, kFileNameBlock);
     put(bytes, static_cast<std::uint32_t>(record.file_name.size()));
     bytes.append(record.file_name);
+  }
+  if (record.tile) {
+    put(bytes, kTileBlock);
+    put(bytes, static_cast<std::uint32_t>(kTileBytes));
+    for (const int number :
+         {record.tile->x, record.tile->y, record.tile->image_width, record.tile->image_height}) {
+      put(bytes, static_cast<std::uint32_t>(number));
+    }
+  }
+  if (record.whole_annotations) {
+    put(bytes, kWholeBoxesBlock);
+    put(bytes, static_cast<std::uint32_t>(record.whole_annotations->size() * kBoxBytes));
+    put_boxes(bytes, *record.whole_annotations);
   }
   bytes.append(record.image);
 
@@ -205,7 +261,6 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   }
   const auto width = get<std::uint32_t>(bytes, kWidthAt);
   const auto height = get<std::uint32_t>(bytes, kHeightAt);
-  constexpr std::uint32_t kMaxSide = std::numeric_limits<std::int32_t>::max();
   if (width == 0 || height == 0 || width > kMaxSide || height > kMaxSide) {
     fail_damaged(place, cat("has an impossible image size (got ", width, " x ", height, ")"));
   }

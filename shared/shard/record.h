@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shared/base/choices.h"
+#include "shared/shard/tile.h"
 
 namespace retina {
 
@@ -25,6 +26,9 @@ struct RecordAnnotation {
   double area = 0;               // pixels^2; of the object's outline where COCO has one
   int label = 0;                 // place of its category in manifest.categories
   bool iscrowd = false;
+  // Of a tile's: too little of the object is inside the tile. It is neither an object to find there
+  // nor background.
+  bool is_partial = false;
 };
 
 // How a record's image is stored. Raw: [height, width, 3] u8 RGB, rows top to bottom.
@@ -45,16 +49,21 @@ struct Record {
   // The class of the whole image, a place in manifest.categories: in every record of a
   // classification set, which has no annotations, and in no other.
   std::optional<int> label{};
+  // Of a tile: its place. `annotations` are then those in the tile, clipped, in its pixels.
+  std::optional<TilePlace> tile{};
+  // Of an image's first tile, and of no other record: all annotations of the whole image, in its
+  // pixels, which detections are scored against.
+  std::optional<std::vector<RecordAnnotation>> whole_annotations{};
   std::string_view image{};
 };
 
 // The part of the box inside a width x height image as training sees it before it mirrors and
 // scales: x1, y1, x2, y2 in f32, by torchvision's order of operations (corners, then clip). Nothing
-// for crowds and for boxes without an area there. A side counts as none below 2^-20 of the image's:
-// mirroring moves a corner by half an ulp of the image's side (2^-24 of it) and scaling by half an
-// ulp of its own, so what is left keeps a side > 0 at every size, flipped or not. Without that a
-// box of no width has IoU 0 with all anchors, and the low-quality match makes all of them
-// foreground.
+// for crowds, for what a tile shows too little of, and for boxes without an area there. A side
+// counts as none below 2^-20 of the image's: mirroring moves a corner by half an ulp of the image's
+// side (2^-24 of it) and scaling by half an ulp of its own, so what is left keeps a side > 0 at
+// every size, flipped or not. Without that a box of no width has IoU 0 with all anchors, and the
+// low-quality match makes all of them foreground.
 std::optional<std::array<float, 4>> training_box(const RecordAnnotation& annotation, int width,
                                                  int height);
 

@@ -86,7 +86,7 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
   Record record = decode_record(bytes, place);
   if (record.image_id != entry.image_id || record.width != entry.width ||
       record.height != entry.height || record.annotations.size() != entry.box_count ||
-      record.file_name != entry.file_name) {
+      record.file_name != entry.file_name || record.tile != entry.tile) {
     fail_damaged(
         place, cat("disagrees with the index (got ", image_name(record.image_id, record.file_name),
                    ", want ", image_name(entry), ")"));

@@ -17,11 +17,13 @@ Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& o
   for (const std::size_t place : places) {
     const Record record = shards.read(place);
     if (on_record) on_record();
+    if (record.tile && !record.whole_annotations) continue;  // another tile has the image's boxes
     truth.images.push_back({.id = record.image_id,
                             .file_name = record.file_name,
-                            .width = record.width,
-                            .height = record.height});
-    for (const RecordAnnotation& one : record.annotations) {
+                            .width = record.tile ? record.tile->image_width : record.width,
+                            .height = record.tile ? record.tile->image_height : record.height});
+    for (const RecordAnnotation& one :
+         record.tile ? *record.whole_annotations : record.annotations) {
       const auto label = static_cast<std::size_t>(one.label);
       truth.annotations.push_back({.id = one.id,
                                    .image_id = record.image_id,

@@ -1,0 +1,31 @@
+// How a large image is cut into overlapping tiles, for packing, detection and drawing.
+#pragma once
+
+#include <vector>
+
+#include "shared/image/resize.h"
+
+namespace retina {
+
+// Pixels of the image, inside it.
+struct TileRect {
+  int x = 0, y = 0, width = 0, height = 0;
+
+  friend bool operator==(const TileRect&, const TileRect&) = default;
+};
+
+struct TileGrid {
+  int side_px = 800;     // of a tile; an image with a smaller side has tiles of that side
+  double overlap = 0.2;  // of neighbours, as a share of side_px, 0 to below 1
+};
+
+// Where tiles begin along a side of `length_px`: multiples of side - round(side * overlap), at
+// least 1, until one reaches the end; that one begins at length - side, as sahi cuts them
+// (get_slice_bboxes). Ascending, from 0; they cover the side, and an interval as long as the
+// overlap at most lies whole in one of them.
+std::vector<int> tile_starts(int length_px, const TileGrid& grid);
+
+// All tiles of an image, row by row.
+std::vector<TileRect> tiles_of(const ImageSize& image, const TileGrid& grid);
+
+}  // namespace retina

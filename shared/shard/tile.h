@@ -1,0 +1,19 @@
+// A tile: a record that holds a piece of a larger image (coco-pack --tile), and where it lies.
+#pragma once
+
+#include <string>
+
+namespace retina {
+
+// All in pixels of the whole image; the tile's own size is the record's.
+struct TilePlace {
+  int x = 0, y = 0;  // its upper left corner
+  int image_width = 0, image_height = 0;
+
+  friend bool operator==(const TilePlace&, const TilePlace&) = default;
+};
+
+// "tile 800x600+1600+0", as X11 writes a rectangle.
+std::string tile_text(const TilePlace& tile, int width, int height);
+
+}  // namespace retina
