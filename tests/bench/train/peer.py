@@ -6,14 +6,13 @@ import ctypes
 import json
 import resource
 import time
-from collections import OrderedDict
 from pathlib import Path
 
 import torch
 import torchvision
-from torchvision.models._utils import IntermediateLayerGetter
 from torchvision.models.detection import RetinaNet
 from torchvision.models.detection.backbone_utils import BackboneWithFPN, _resnet_fpn_extractor
+from torchvision.models.feature_extraction import create_feature_extractor
 from torchvision.ops import FrozenBatchNorm2d
 from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
@@ -23,21 +22,23 @@ def make_trunk(options, norm):
     network = getattr(torchvision.models, options.backbone)(weights=None, norm_layer=norm)
     extra = LastLevelP6P7(256, 256)
     if options.backbone.startswith("mobilenet"):
-        body, levels, fixed = network.features, {"6": "0", "12": "1", "16": "2"}, [0, 1, 2, 3]
+        body = network.features
+        levels, fixed = {"6": "0", "12": "1", "16": "2"}, body[:4]
     elif options.backbone.startswith("regnet"):
-        body = torch.nn.Sequential(OrderedDict([("stem", network.stem), *network.trunk_output.named_children()]))
-        levels, fixed = {"block2": "0", "block3": "1", "block4": "2"}, [0, 1]
+        body, stages = network, network.trunk_output
+        levels = {f"trunk_output.block{stage}": str(stage - 2) for stage in (2, 3, 4)}
+        fixed = torch.nn.ModuleList([network.stem, stages.block1])
     else:
         return _resnet_fpn_extractor(network, 3 if options.norm == "frozen" else 5, returned_layers=[2, 3, 4],
                                      extra_blocks=extra)
     if options.norm == "frozen":
-        for stage in fixed:
-            body[stage].requires_grad_(False)
-    body.eval()
+        fixed.requires_grad_(False)
+    getter = create_feature_extractor(body, levels)
     with torch.no_grad():
-        features = IntermediateLayerGetter(body, levels)(torch.zeros(1, 3, 64, 64))
-    body.train()
-    return BackboneWithFPN(body, levels, [level.shape[1] for level in features.values()], 256, extra)
+        features = getter.eval()(torch.zeros(1, 3, 64, 64))
+    trunk = BackboneWithFPN(torch.nn.Module(), {}, [level.shape[1] for level in features.values()], 256, extra)
+    trunk.body = getter.train()
+    return trunk
 
 
 def make_model(options, classes):
