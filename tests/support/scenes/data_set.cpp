@@ -57,8 +57,11 @@ struct Entry {
 
 Entry write_image(const DataSetOptions& options, const Split& split, int place) {
   const Damage damage = options.intact ? Damage::kNone : damage_at(place, split.count);
-  Scene scene = make_scene(options.seed, split.first_number + static_cast<std::uint32_t>(place),
-                           first_classes(options.classes));
+  const std::uint32_t number = split.first_number + static_cast<std::uint32_t>(place);
+  const std::span<const ShapeClass> classes = first_classes(options.classes);
+  Scene scene = options.side_px > 0 ? make_large_scene(options.seed, number, classes,
+                                                       options.side_px, options.object_px)
+                                    : make_scene(options.seed, number, classes);
   // Ids with gaps, as real data has them.
   const std::int64_t id = split.first_id + 3 * place + place % 2;
   Entry entry{.image = {.id = id,
@@ -115,6 +118,12 @@ bool write_data_set(const DataSetOptions& options) {
     throw Error(ErrorKind::kUsage, cat("--classes: out of range (got ", options.classes,
                                        ", want 1..", kMaxClasses, ")"));
   }
+  const bool is_large = options.side_px > 0;
+  if (options.side_px < 0 || options.side_px > 30000 || options.object_px < 4 ||
+      (is_large && options.object_px > options.side_px)) {
+    throw Error(ErrorKind::kUsage, cat("--side, --object-size: out of range (got ", options.side_px,
+                                       " and ", options.object_px, ", want 0..30000 and 4..side)"));
+  }
   JsonWriter json;
   json.begin_object()
       .field("generator", 1)  // raised when the images change
@@ -123,6 +132,7 @@ bool write_data_set(const DataSetOptions& options) {
       .field("validation_count", options.validation_count)
       .field("intact", options.intact);
   if (options.classes != DataSetOptions().classes) json.field("classes", options.classes);
+  if (is_large) json.field("side", options.side_px).field("object_size", options.object_px);
   json.end_object();
   const std::string marker = options.output + "/scenes.json", description = json.pretty_text();
   if (path_exists(marker) && read_file(marker) == description) return false;

@@ -13,6 +13,8 @@ struct DataSetOptions {
   int train_count = 320, validation_count = 80;  // images, damaged ones included
   int classes = 5;                               // 1..80
   int threads = 0;                               // 0: one a core
+  int side_px = 0;                               // of large, square images; 0: small scenes
+  int object_px = 12;                            // of their objects
   bool intact = false;  // without the few files that are cut, empty, no JPEG or of a wrong size
 };
 

@@ -16,6 +16,9 @@ int main(int argc, char** argv) {
     cli.option("validation", options.validation_count, "N", "validation images");
     cli.option("classes", options.classes, "N",
                "1..80; the first five are the shapes, the others have other colours and textures");
+    cli.option("side", options.side_px, "PX",
+               "large square images with many small objects, as from the air; 0: small scenes");
+    cli.option("object-size", options.object_px, "PX", "of their objects");
     cli.option("threads", options.threads, "N", "0: one a core");
     cli.flag("intact", options.intact, "no cut, empty or foreign files among the images");
     if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;

@@ -100,17 +100,9 @@ std::vector<Group> draw_groups(int width, int height, Classes classes, Dice& dic
   return groups;
 }
 
-}  // namespace
-
-Scene make_scene(std::uint64_t seed, std::uint32_t number, Classes classes) {
-  Dice dice(seed, number);
-  const bool portrait = dice.chance(0.25);
-  int width = dice.whole(208, 264), height = dice.whole(160, 204);
-  if (portrait) std::swap(width, height);
-
-  Canvas canvas(width, height);
-  canvas.paint_background(dice);
-  const auto groups = draw_groups(width, height, classes, dice);
+// `least_pixels`: of what counts as an object.
+Scene paint_scene(Canvas& canvas, const std::vector<Group>& groups, std::int64_t least_pixels,
+                  Dice& dice) {
   std::vector<std::int64_t> covered(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i) {
     for (const auto& member : groups[i].members) {
@@ -123,7 +115,7 @@ Scene make_scene(std::uint64_t seed, std::uint32_t number, Classes classes) {
   const auto seen = canvas.visible(static_cast<int>(groups.size()));
   for (std::size_t i = 0; i < groups.size(); ++i) {
     // What is nearly hidden is no object any more.
-    if (seen[i].pixel_count * 4 < covered[i] || seen[i].pixel_count < 40) continue;
+    if (seen[i].pixel_count * 4 < covered[i] || seen[i].pixel_count < least_pixels) continue;
     scene.annotations.push_back(
         {.category_id = groups[i].category_id,
          .bbox = {static_cast<double>(seen[i].x0), static_cast<double>(seen[i].y0),
@@ -134,6 +126,37 @@ Scene make_scene(std::uint64_t seed, std::uint32_t number, Classes classes) {
   }
   scene.image = canvas.develop(dice.between(0.005, 0.03), dice);
   return scene;
+}
+
+}  // namespace
+
+Scene make_scene(std::uint64_t seed, std::uint32_t number, Classes classes) {
+  Dice dice(seed, number);
+  const bool portrait = dice.chance(0.25);
+  int width = dice.whole(208, 264), height = dice.whole(160, 204);
+  if (portrait) std::swap(width, height);
+
+  Canvas canvas(width, height);
+  canvas.paint_background(dice);
+  return paint_scene(canvas, draw_groups(width, height, classes, dice), 40, dice);
+}
+
+Scene make_large_scene(std::uint64_t seed, std::uint32_t number, Classes classes, int side_px,
+                       int object_px) {
+  Dice dice(seed, number);
+  Canvas canvas(side_px, side_px);
+  canvas.paint_background(dice);
+  const double spacing_px = 12.0 * object_px;  // of objects, on average
+  const int wanted = std::max(1, static_cast<int>(std::pow(side_px / spacing_px, 2)));
+  std::vector<Group> groups;
+  for (int i = 0; i < wanted; ++i) {
+    const ShapeClass& shape = draw_class(classes, dice);
+    Object object = draw_object(shape, dice);
+    object.radius = object_px * dice.between(0.4, 0.6);
+    const auto found = placed(object, groups, side_px, side_px, dice);
+    if (found) groups.push_back({.category_id = shape.category_id, .members = {*found}});
+  }
+  return paint_scene(canvas, groups, std::max(4, object_px * object_px / 8), dice);
 }
 
 }  // namespace retina::scenes

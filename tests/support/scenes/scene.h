@@ -23,4 +23,9 @@ struct Scene {
 // a crowd of small ones under a single crowd annotation.
 Scene make_scene(std::uint64_t seed, std::uint32_t number, std::span<const ShapeClass> classes);
 
+// An aerial picture of `side_px` squared: many objects of about `object_px` alike over an uneven
+// ground, none of them in a crowd.
+Scene make_large_scene(std::uint64_t seed, std::uint32_t number,
+                       std::span<const ShapeClass> classes, int side_px, int object_px);
+
 }  // namespace retina::scenes
