@@ -1,8 +1,10 @@
 #include "shared/shard/stager.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include <mutex>
 #include <thread>
 
+#include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/mount.h"
 #include "shared/shard/shard_set.h"
@@ -26,6 +29,30 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr std::size_t kRecordCount = 60;
+
+// What another thread logs while this lives, readable at any moment: a capture of GoogleTest's has
+// to end for that, and loses what is written before the next begins.
+class StderrFile {
+ public:
+  explicit StderrFile(const std::string& path) : path_(path), before_(::dup(STDERR_FILENO)) {
+    const int file = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_APPEND, 0600);
+    RETINA_CHECK(before_ >= 0 && file >= 0);
+    ::dup2(file, STDERR_FILENO);
+    ::close(file);
+  }
+  ~StderrFile() {
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+  }
+  StderrFile(const StderrFile&) = delete;
+  StderrFile& operator=(const StderrFile&) = delete;
+
+  std::string text() const { return read_file(path_); }
+
+ private:
+  std::string path_;
+  int before_;
+};
 
 class StagerTest : public testing::Test {
  protected:
@@ -49,7 +76,7 @@ class StagerTest : public testing::Test {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<std::size_t> ready;
-    testing::internal::CaptureStderr();
+    const StderrFile log(folder_ / "log");
     {
       const Stager stager(
           {.folder = set(),
@@ -67,18 +94,17 @@ class StagerTest : public testing::Test {
       std::unique_lock lock(mutex);
       while (count > 0 && ready.size() < count) changed.wait(lock);
       lock.unlock();
-      while (count == 0 && !has_ended()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      while (count == 0 && !has_ended(log))
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    log_ += testing::internal::GetCapturedStderr();
+    log_ += log.text();
     return ready;
   }
 
-  // The log so far, which only grows at the end of a capture.
-  bool has_ended() {
-    log_ += testing::internal::GetCapturedStderr();
-    testing::internal::CaptureStderr();
-    return log_.find("copied to " + local() + " in ") != std::string::npos ||
-           log_.find("no more shards of") != std::string::npos;
+  bool has_ended(const StderrFile& log) const {
+    const std::string text = log.text();
+    return text.find("copied to " + local() + " in ") != std::string::npos ||
+           text.find("no more shards of") != std::string::npos;
   }
 
   void expect_whole_records(const ShardSet& shards) const {
