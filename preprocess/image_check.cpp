@@ -60,7 +60,7 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
   // Of the last one there may be tiles to come.
   const std::size_t end =
       std::min(shard.next.image + (shard.next.tile > 0 ? 1 : 0), plan.images.size());
-  const SourceImages images(options.images_folder(), options.format);
+  const SourceImages images(options.images_folder(), options.format, options.max_file_bytes());
   RecordMaker maker(options);
   images.check_present();
   // The shard's images, by what became of them.
@@ -119,7 +119,7 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
   };
 
   // A sample of the packed ones, then all quarantined ones.
-  const SourceImages images(options.images_folder(), options.format);
+  const SourceImages images(options.images_folder(), options.format, options.max_file_bytes());
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
     const PlannedImage& image = planned(set.index()[i].image_id);
     if (is_another_image(images, image.file_name, set, i)) {

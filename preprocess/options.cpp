@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/host.h"
+#include "shared/base/image_folder.h"
 #include "shared/base/text_encoding.h"
 
 namespace retina {
@@ -146,12 +148,17 @@ std::vector<PackOptions> PackOptions::sets() const {
   return both;
 }
 
+std::uint64_t PackOptions::max_file_bytes() const {
+  return tile_px ? std::numeric_limits<std::uint64_t>::max() : kMaxImageFileBytes;
+}
+
 AnnotationSource PackOptions::annotation_source() const {
   return {.format = format,
           .path = annotations,
           .classes = classes,
           .images = images,
           .exif = exif,
+          .by_rows = tile_px.has_value(),
           .convert = convert,
           .thread_count = thread_count()};
 }

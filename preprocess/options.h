@@ -57,6 +57,8 @@ struct PackOptions {
   bool encodes() const { return max_side_px || convert || exif == ExifPolicy::kApply || tile_px; }
   // Of --tile; a set to validate on keeps all empty tiles: whole images are scored.
   std::optional<TileRule> tile_rule() const;
+  // Larger image files are bad; tiles are read by rows from files of any size.
+  std::uint64_t max_file_bytes() const;
   AnnotationSource annotation_source() const;
   // What lists the images, for messages: --annotations, or --images where there are none.
   const std::string& input() const { return annotations.empty() ? images : annotations; }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 #include <vector>
 
+#include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/printable.h"
 #include "shared/image/image_file.h"
@@ -15,6 +15,8 @@ namespace {
 
 // Rows that are decoded at a time.
 constexpr int kRowsAtOnce = 16;
+// As much of a file as tells what it is.
+constexpr std::size_t kStartBytes = 512;
 
 std::string problem_of(const DecodeStatus& status) {
   return unusable_reason(status, policy_on_foreign_files(status));
@@ -96,26 +98,27 @@ std::uint64_t tile_row_bytes(int image_width, const TileRule& rule) {
 
 TileMaker::TileMaker(const PackOptions& options)
     : options_(options.manifest_options()),
-      images_(options.images_folder(), options.format, std::numeric_limits<std::uint64_t>::max()) {}
+      images_(options.images_folder(), options.format, options.max_file_bytes()) {}
 
 std::optional<FileProblem> TileMaker::check_pixels(const PlannedImage& planned,
                                                    const Opened& opened) const {
   RowBand band(opened.path);
   const RowReader& reader = band.reader();
+  const std::string& format = reader.format();
+  const bool is_taken = format == "JPEG" || (options_.convert && is_image_format(format));
+  if (!format.empty() && !is_taken) {
+    return FileProblem{
+        .kind = "format",
+        .reason = describe_other_format(read_start(opened.path, kStartBytes), "JPEG"),
+        .hint = is_image_format(format) ? kConvertHint : ""};
+  }
   const auto problem_now = [&]() -> std::optional<FileProblem> {
     const std::string problem = band.problem();
     if (problem.empty()) return std::nullopt;
-    const std::string& format = reader.format();
-    const bool other_format = !format.empty() && !is_image_format(format);
-    return FileProblem{.kind = other_format || reader.status().unsupported ? "format" : "damaged",
+    return FileProblem{.kind = reader.status().unsupported ? "format" : "damaged",
                        .reason = problem};
   };
   if (auto problem = problem_now()) return problem;
-  if (reader.format() != "JPEG" && !options_.convert) {
-    return FileProblem{.kind = "format",
-                       .reason = cat("not a JPEG but a ", reader.format(), " file"),
-                       .hint = kConvertHint};
-  }
   const ImageSize size{.width = reader.width(), .height = reader.height()};
   const ImageSize& stated = planned.stated_size.value();
   if (size.width != stated.width || size.height != stated.height) {
