@@ -200,12 +200,9 @@ class SetBuilder {
         });
     Progress progress("packing", static_cast<std::int64_t>(plan_.images.size()), "images");
     for (; next_.image < plan_.images.size(); next_ = {.image = next_.image + 1}) {
-      stop_when_asked();
-      progress.update(
-          static_cast<std::int64_t>(next_.image),
-          cat(counted(open_shard(), "shard"), ", ", quarantined_.size(), " quarantined"));
       while (const std::optional<MadeRecord> made = work.take()) {
         stop_when_asked();
+        progress.update(static_cast<std::int64_t>(next_.image), progress_text());
         if (made->bad) {
           quarantine(*made->bad);
         } else {
@@ -216,6 +213,11 @@ class SetBuilder {
     progress.update(static_cast<std::int64_t>(next_.image));
     finish_shard();
     progress.finish();
+  }
+
+  std::string progress_text() const {
+    return cat(begun_.options.tile ? cat(counted(index_.size(), "tile"), ", ") : "",
+               counted(open_shard(), "shard"), ", ", quarantined_.size(), " quarantined");
   }
 
   void tell_respelled() const {
