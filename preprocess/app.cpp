@@ -76,11 +76,24 @@ void declare_packing(Cli& cli, PackOptions& pack) {
       "JPEGs and TIFFs whose EXIF data say that they are stored rotated: used as stored, as COCO's "
       "annotations do; turned upright, for annotations of the upright image; or bad");
   cli.choice("encoding", pack.encoding, kImageEncodings,
-             "re-encoded images: as JPEG, or as raw RGB pixels, larger but lossless");
-  cli.option("quality", pack.quality, "Q", "JPEG quality of re-encoded images, 1..100; default 90");
+             "re-encoded images and tiles: as JPEG, or as raw RGB pixels, larger but lossless");
+  cli.option("quality", pack.quality, "Q",
+             "JPEG quality of re-encoded images and tiles, 1..100; default 90");
   cli.choice("check", pack.check, kImageChecks,
              "decode every image, or read the headers alone: faster, but damage shows only when "
-             "training decodes it");
+             "training decodes it, or ends the packing where --tile meets it");
+  cli.option("tile", pack.tile_px, "SIDE",
+             "cut every image into overlapping tiles of this side in pixels, of which each is a "
+             "record; evaluation scores whole images");
+  cli.option("tile-overlap", pack.tile_overlap, "SHARE",
+             "of neighbouring tiles, as a share of the side [0.2]");
+  cli.option(
+      "tile-visibility", pack.tile_visibility, "SHARE",
+      "least share of a box that a tile must show for it to be an object there; one of which "
+      "less is visible is ignored there [0.4]");
+  cli.option("tile-empty", pack.tile_empty, "SHARE",
+             "share of the tiles without any box that are kept; the validation part of --split "
+             "keeps all [1]");
   cli.choice("on-bad-image", pack.on_bad_image,
              {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},
              "quarantine images that are missing, damaged or of the wrong size, or stop");
@@ -96,7 +109,8 @@ void declare_checking(Cli& cli, CommandLine& line) {
   cli.option("inspect", line.inspect.folder, "SHARDS", "print what the data set holds");
   cli.option("image-file", line.inspect.image_file, "NAME",
              "with --inspect: print the boxes of the image with this file name, or with one that "
-             "ends so: 17.jpg finds street/17.jpg");
+             "ends so: 17.jpg finds street/17.jpg; of a set of tiles, list the image's tiles, or "
+             "print one by its place: 17.jpg+1600+0");
   cli.option("image-id", line.inspect.image_id, "ID", "with --inspect: the same by id");
   cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-file: draw the boxes");
   cli.option("export-annotations", line.inspect.export_annotations, "OUT.json",
@@ -123,7 +137,7 @@ Cli make_cli(CommandLine& line) {
 
 void warn_of_bad_images(const Manifest& manifest, const std::string& output) {
   if (manifest.counts.quarantined == 0) return;
-  const std::int64_t all = manifest.counts.quarantined + manifest.counts.images;
+  const std::int64_t all = manifest.counts.quarantined + manifest.counts.source_images();
   log_warning(manifest.counts.quarantined, " of ", counted(all, "image"),
               manifest.counts.quarantined == 1 ? " is" : " are",
               " quarantined; names and reasons are in ", output, "/", kQuarantineFile);
@@ -144,9 +158,8 @@ void warn_of_small_boxes(const PackResult& result) {
 void pack_set(const PackOptions& options) {
   const PackResult result = pack(options);
   if (result.was_finished) {
-    std::cout << options.output << ": already finished, "
-              << counted(result.manifest.counts.images, "image") << " in "
-              << counted(result.manifest.shards.size(), "shard") << "\n";
+    std::cout << options.output << ": already finished, " << images_text(result.manifest.counts)
+              << " in " << counted(result.manifest.shards.size(), "shard") << "\n";
     return;
   }
   warn_of_bad_images(result.manifest, options.output);
@@ -187,7 +200,7 @@ int run_verify(const CommandLine& line) {
                 cat(line.verify, ": damaged, ", counted(result.problem_count, "problem"), " found"),
                 "copy the data set again, or pack it again with --overwrite");
   }
-  std::cout << line.verify << ": intact, " << counted(result.counts.images, "image") << ", "
+  std::cout << line.verify << ": intact, " << images_text(result.counts) << ", "
             << (result.task == Task::kDetection
                     ? cat(counted(result.counts.boxes, "box", "boxes"), ", ")
                     : "")

@@ -32,7 +32,7 @@ bool is_another_image(const SourceImages& images, const std::string& name, const
                       std::size_t index_place) {
   if (!images.size_bytes(name)) return false;
   const Record record = set.read(index_place);
-  if (record.rescaled || record.converted) return false;
+  if (record.rescaled || record.converted || record.tile) return false;
   return true_if_readable([&] {
     SourceImage now;
     return images.size_bytes(name) != record.image.size() || images.read(name, now) ||
@@ -41,7 +41,7 @@ bool is_another_image(const SourceImages& images, const std::string& name, const
 }
 
 bool is_usable(RecordMaker& maker, const PlannedImage& image) {
-  return true_if_readable([&] { return !maker.make(image).bad; });
+  return true_if_readable([&] { return !maker.fault_of(image); });
 }
 
 // An empty folder is what an unmounted one looks like.
@@ -57,14 +57,17 @@ void check_holds_images(const SourceImages& images, const PackPlan& plan) {
 
 std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
                                           std::size_t first_image, const FinishedShard& shard) {
-  const SourceImages images(options.images_folder(), options.format);
+  // Of the last one there may be tiles to come.
+  const std::size_t end =
+      std::min(shard.next.image + (shard.next.tile > 0 ? 1 : 0), plan.images.size());
+  const SourceImages images(options.images_folder(), options.format, options.max_file_bytes());
   RecordMaker maker(options);
   images.check_present();
   // The shard's images, by what became of them.
   std::unordered_map<std::int64_t, const QuarantinedImage*> quarantined;
   for (const QuarantinedImage& bad : shard.quarantined) quarantined[bad.image_id] = &bad;
   std::vector<const PlannedImage*> packed, bad;
-  for (std::size_t i = first_image; i < std::min(shard.next_image, plan.images.size()); ++i) {
+  for (std::size_t i = first_image; i < end; ++i) {
     const PlannedImage& image = plan.images[i];
     (quarantined.count(image.id) == 0 ? packed : bad).push_back(&image);
   }
@@ -98,7 +101,7 @@ std::optional<ChangedImage> changed_image(const PackOptions& options, const Pack
 
   // Quarantined ones must have the same fault.
   for (const PlannedImage* image : bad) {
-    if (maker.make(*image).bad == *quarantined[image->id]) continue;
+    if (maker.fault_of(*image) == *quarantined[image->id]) continue;
     check_holds_images(images, plan);
     return ChangedImage{.what = cat(escaped(image->file_name), " was quarantined and has changed")};
   }
@@ -116,7 +119,7 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
   };
 
   // A sample of the packed ones, then all quarantined ones.
-  const SourceImages images(options.images_folder(), options.format);
+  const SourceImages images(options.images_folder(), options.format, options.max_file_bytes());
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
     const PlannedImage& image = planned(set.index()[i].image_id);
     if (is_another_image(images, image.file_name, set, i)) {

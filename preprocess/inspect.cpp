@@ -1,10 +1,11 @@
 #include "preprocess/inspect.h"
 
 #include <algorithm>
-#include <numeric>
+#include <set>
 #include <vector>
 
 #include "preprocess/summary.h"
+#include "preprocess/tally.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
@@ -33,17 +34,26 @@ std::string describe_images(const std::vector<IndexEntry>& index, Task task) {
     heights.push_back(entry.height);
     boxes.push_back(entry.box_count);
   }
-  return cat("\nper image       min / median / max\n", "  width         ", spread(widths),
-             " px\n  height        ", spread(heights), " px\n",
+  const bool has_tiles = index.front().tile.has_value();
+  return cat("\nper ", has_tiles ? "tile " : "image", "       min / median / max\n",
+             "  width         ", spread(widths), " px\n  height        ", spread(heights), " px\n",
              task == Task::kDetection ? cat("  boxes         ", spread(boxes), "\n") : "");
+}
+
+// How --image-file calls a tile: "street/17.jpg+1600+0"; empty for a whole image.
+std::string tile_file_name(const IndexEntry& entry) {
+  return entry.tile ? cat(entry.file_name, "+", entry.tile->x, "+", entry.tile->y) : "";
 }
 
 // Names that look the same are the same: accents are written in two forms.
 bool is_wanted(const IndexEntry& image, const InspectOptions& options) {
   if (options.image_id) return image.image_id == *options.image_id;
-  const std::string name = plain_spelling(image.file_name);
   const std::string wanted = plain_spelling(options.image_file);
-  return name == wanted || name.ends_with("/" + wanted);
+  for (const std::string& name :
+       {plain_spelling(image.file_name), plain_spelling(tile_file_name(image))}) {
+    if (name == wanted || name.ends_with("/" + wanted)) return true;
+  }
+  return false;
 }
 
 // What a person may have meant by a name that no image has.
@@ -81,22 +91,36 @@ std::string describe_set(const ShardSet& set) {
   return cat(text, "\n", text_table(shards), "\n", text_table(categories));
 }
 
-// Where the image is in the index.
-std::size_t find_image(const ShardSet& set, const InspectOptions& options) {
-  const auto& index = set.index();
-  std::size_t found_count = 0, found = 0;
-  for (std::size_t place = 0; place < index.size(); ++place) {
-    if (!is_wanted(index[place], options)) continue;
-    if (index[place].file_name == options.image_file) return place;
-    if (found_count++ == 0) found = place;
+// Of entries that all are wanted by name: those of the first image of that very name, or else all.
+std::vector<std::size_t> best_named(const std::vector<IndexEntry>& index,
+                                    const std::vector<std::size_t>& places,
+                                    const std::string& wanted) {
+  std::vector<std::size_t> exact;
+  for (const std::size_t place : places) {
+    const IndexEntry& entry = index[place];
+    if (entry.file_name != wanted && tile_file_name(entry) != wanted) continue;
+    if (exact.empty() || index[exact.front()].image_id == entry.image_id) exact.push_back(place);
   }
-  if (found_count == 1 || (found_count > 1 && options.image_id)) return found;
+  return exact.empty() ? places : exact;
+}
+
+// Where the image is in the index: in a set of tiles, its tiles or the one that is named.
+std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& options) {
+  const auto& index = set.index();
+  std::vector<std::size_t> found;
+  for (std::size_t place = 0; place < index.size(); ++place) {
+    if (is_wanted(index[place], options)) found.push_back(place);
+  }
+  if (!options.image_id) found = best_named(index, found, options.image_file);
   const std::string wanted =
       options.image_id ? cat("image ", *options.image_id) : escaped(options.image_file);
-  if (found_count > 1) {
+  std::set<std::int64_t> ids;
+  for (const std::size_t place : found) ids.insert(index[place].image_id);
+  if (ids.size() == 1) return found;
+  if (ids.size() > 1) {
     throw Error(ErrorKind::kUsage,
-                cat("--image-file ", wanted, ": ", found_count, " images end so, the first is ",
-                    image_name(index[found])),
+                cat("--image-file ", wanted, ": ", ids.size(), " images end so, the first is ",
+                    image_name(index[found.front()])),
                 "give the name with its folders");
   }
   for (const QuarantinedImage& bad : set.read_quarantine()) {
@@ -113,11 +137,30 @@ std::size_t find_image(const ShardSet& set, const InspectOptions& options) {
                           : "this set was packed before file names were kept: give --image-id");
 }
 
+// The tiles of an image.
+std::string describe_tiles(const ShardSet& set, const std::vector<std::size_t>& places) {
+  const IndexEntry& first = set.index()[places.front()];
+  std::vector<std::vector<std::string>> rows{{"tile", "boxes", "to train on", "shard", "record"}};
+  for (const std::size_t place : places) {
+    const IndexEntry& entry = set.index()[place];
+    rows.push_back({tile_file_name(entry), cat(entry.box_count), cat(entry.trainable_count),
+                    set.manifest().shards[entry.shard].file.name, cat(entry.place)});
+  }
+  return cat(image_name(first), ": ", first.tile->image_width, "x", first.tile->image_height, ", ",
+             counted(places.size(), "tile"), "\n", text_table(rows));
+}
+
+std::string size_text(const Record& record) {
+  return record.tile ? cat(tile_text(*record.tile, record.width, record.height), " of ",
+                           record.tile->image_width, "x", record.tile->image_height)
+                     : cat(record.width, "x", record.height);
+}
+
 std::string describe_record(const ShardSet& set, std::size_t index_place) {
   const IndexEntry& entry = set.index()[index_place];
   const Record record = set.read(index_place);
   std::string text = cat(
-      image_name(entry), ": ", record.width, "x", record.height, ", ",
+      image_name(entry), ": ", size_text(record), ", ",
       human_bytes(static_cast<double>(record.image.size())), record.rescaled ? ", rescaled" : "",
       record.converted ? ", converted" : "", record.encoding == ImageEncoding::kRaw ? ", raw" : "",
       ", ", escaped(set.manifest().shards[entry.shard].file.name), " record ", entry.place, "\n");
@@ -133,9 +176,11 @@ std::string describe_record(const ShardSet& set, std::size_t index_place) {
     const bool trainable = is_trainable(annotation, record.width, record.height);
     rows.push_back({cat(annotation.id), category.name, bbox_text(annotation),
                     shortest(annotation.area),
-                    annotation.iscrowd ? "crowd"
-                    : trainable        ? ""
-                                       : "degenerate"});
+                    annotation.iscrowd           ? "crowd"
+                    : annotation.is_partial      ? "partial"
+                    : !trainable                 ? "degenerate"
+                    : is_cut(annotation, record) ? "cut"
+                                                 : ""});
   }
   return text + (record.annotations.empty() ? "  no boxes\n" : text_table(rows));
 }
@@ -160,7 +205,8 @@ void draw_record(const ShardSet& set, std::size_t index_place, const std::string
     const auto& [x, y, width, height] = annotation.bbox;
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];
     draw_box(image, {x, y, x + width, y + height},
-             {.colour = label_colour(annotation.label), .dashed = annotation.iscrowd},
+             {.colour = label_colour(annotation.label),
+              .dashed = annotation.iscrowd || annotation.is_partial},
              category.name);
   }
   write_file_atomically(path, with_comment(encode_jpeg(image, kDrawQuality), kDrawnBy));
@@ -209,10 +255,17 @@ std::string inspect(const InspectOptions& options) {
   if (!exported.empty()) export_annotations(set, exported);
   std::string text;
   if (options.shows_image()) {
-    const std::size_t place = find_image(set, options);
-    text = describe_record(set, place);
+    const std::vector<std::size_t> places = find_image(set, options);
+    const bool is_one = places.size() == 1;
+    text = is_one ? describe_record(set, places.front()) : describe_tiles(set, places);
     if (!options.draw.empty()) {
-      draw_record(set, place, options.draw);
+      if (!is_one) {
+        throw Error(ErrorKind::kUsage,
+                    cat("--draw: ", image_name(set.index()[places.front()]), " has ", places.size(),
+                        " tiles"),
+                    cat("give one, as --image-file ", tile_file_name(set.index()[places.back()])));
+      }
+      draw_record(set, places.front(), options.draw);
       text += cat("drawn: ", options.draw, "\n");
     }
   } else {

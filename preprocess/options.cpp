@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/host.h"
+#include "shared/base/image_folder.h"
 #include "shared/base/text_encoding.h"
 
 namespace retina {
@@ -40,6 +42,35 @@ void refuse_without_effect_on_cifar10(const PackOptions& options) {
     refuse_if(is_given, cat("--", name, ": has no effect with --format cifar10"),
               "its pixels are kept as they are");
   }
+}
+
+void check_share(const char* name, const std::optional<double>& got, bool may_be_one) {
+  const bool is_right = !got || (*got >= 0 && (may_be_one ? *got <= 1 : *got < 1));
+  refuse_if(!is_right, cat("--", name, ": out of range (got ", shortest(got.value_or(0)),
+                           may_be_one ? ", want 0..1)" : ", want 0 to below 1)"));
+}
+
+void validate_tiles(const PackOptions& options) {
+  constexpr int kMinTilePx = 32, kMaxTilePx = 16384;
+  const std::pair<bool, const char*> parts[] = {
+      {options.tile_overlap.has_value(), "tile-overlap"},
+      {options.tile_visibility.has_value(), "tile-visibility"},
+      {options.tile_empty.has_value(), "tile-empty"}};
+  for (const auto& [is_given, name] : parts) {
+    refuse_if(is_given && !options.tile_px, cat("--", name, ": has no effect without --tile"));
+  }
+  if (!options.tile_px) return;
+  check_range("tile", *options.tile_px, kMinTilePx, kMaxTilePx);
+  check_share("tile-overlap", options.tile_overlap, false);
+  check_share("tile-visibility", options.tile_visibility, true);
+  check_share("tile-empty", options.tile_empty, true);
+  refuse_if(task_of(options.format) == Task::kClassification,
+            "--tile: has no effect with a --format of classification",
+            "a class is one of the whole image");
+  refuse_if(options.max_side_px.has_value(), "give either --tile or --max-side, not both",
+            "tiles keep every pixel");
+  refuse_if(options.exif != ExifPolicy::kIgnore, "--exif: has no effect with --tile",
+            "tiles are cut from images as they are stored; turn them upright before");
 }
 
 }  // namespace
@@ -76,16 +107,29 @@ void PackOptions::validate() const {
             cat("--split: out of range (got ", shortest(split.value_or(0)),
                 ", want a number between 0 and 1, e.g. 0.9)"));
 
+  validate_tiles(*this);
+
   // Options that need others.
   const bool is_raw = encoding == ImageEncoding::kRaw;
   const char* const kOriginals = "without them the original JPEG bytes are kept";
   refuse_if(quality && !encodes(),
-            "--quality: has no effect without --max-side, --convert or --exif apply", kOriginals);
+            "--quality: has no effect without --max-side, --convert, --exif apply or --tile",
+            kOriginals);
   refuse_if(is_raw && !encodes() && !is_cifar10,
-            "--encoding raw: has no effect without --max-side, --convert or --exif apply",
+            "--encoding raw: has no effect without --max-side, --convert, --exif apply or --tile",
             kOriginals);
   refuse_if(is_raw && quality, "--quality: has no effect with --encoding raw",
             "raw images lose nothing");
+}
+
+std::optional<TileRule> PackOptions::tile_rule() const {
+  if (!tile_px) return std::nullopt;
+  TileRule rule{.side_px = *tile_px};
+  rule.overlap = tile_overlap.value_or(rule.overlap);
+  rule.visibility = tile_visibility.value_or(rule.visibility);
+  const bool is_validation = part && !part->is_train;
+  if (!is_validation) rule.empty = tile_empty.value_or(rule.empty);
+  return rule;
 }
 
 int PackOptions::thread_count() const {
@@ -104,12 +148,17 @@ std::vector<PackOptions> PackOptions::sets() const {
   return both;
 }
 
+std::uint64_t PackOptions::max_file_bytes() const {
+  return tile_px ? std::numeric_limits<std::uint64_t>::max() : kMaxImageFileBytes;
+}
+
 AnnotationSource PackOptions::annotation_source() const {
   return {.format = format,
           .path = annotations,
           .classes = classes,
           .images = images,
           .exif = exif,
+          .by_rows = tile_px.has_value(),
           .convert = convert,
           .thread_count = thread_count()};
 }
@@ -129,7 +178,8 @@ ManifestOptions PackOptions::manifest_options() const {
           .convert = convert,
           .exif = exif,
           .check = check,
-          .part = part ? part->text() : ""};
+          .part = part ? part->text() : "",
+          .tile = tile_rule()};
 }
 
 void InspectOptions::validate() const {

@@ -41,6 +41,8 @@ struct PackOptions {
   bool convert = false;                           // take PNG, TIFF and WebP
   ExifPolicy exif = ExifPolicy::kIgnore;
   ImageCheck check = ImageCheck::kFull;
+  std::optional<int> tile_px{};  // cut images into tiles of this side; unset: never
+  std::optional<double> tile_overlap{}, tile_visibility{}, tile_empty{};  // as TileRule's
   std::optional<double> split{};    // share of the images for OUTPUT/train; sets() has both
   std::optional<SplitPart> part{};  // which of them this is
   BadImage on_bad_image = BadImage::kQuarantine;
@@ -52,7 +54,11 @@ struct PackOptions {
   int thread_count() const;
   // What to pack: this set, or with `split` one in OUTPUT/train and one in OUTPUT/validation.
   std::vector<PackOptions> sets() const;
-  bool encodes() const { return max_side_px || convert || exif == ExifPolicy::kApply; }
+  bool encodes() const { return max_side_px || convert || exif == ExifPolicy::kApply || tile_px; }
+  // Of --tile; a set to validate on keeps all empty tiles: whole images are scored.
+  std::optional<TileRule> tile_rule() const;
+  // Larger image files are bad; tiles are read by rows from files of any size.
+  std::uint64_t max_file_bytes() const;
   AnnotationSource annotation_source() const;
   // What lists the images, for messages: --annotations, or --images where there are none.
   const std::string& input() const { return annotations.empty() ? images : annotations; }

@@ -59,13 +59,17 @@ std::string note_path(const std::string& folder, std::size_t shard) {
   return folder + "/" + numbered(shard, ".json");
 }
 
+std::uint64_t index_version_of(const Manifest& manifest) {
+  return manifest.options.tile ? kIndexVersion : kUntiledIndexVersion;
+}
+
 std::string encode_input(const Manifest& manifest) {
   JsonWriter json;
   json.begin_object()
       .field("annotations_bytes", manifest.annotations_size_bytes)
       .field("annotations_xxh3", hex64(manifest.annotations_xxh3));
   write_manifest_options(json, manifest.options);
-  json.field(kWriterKey, std::uint64_t{kIndexVersion}).end_object();
+  json.field(kWriterKey, index_version_of(manifest)).end_object();
   return seal(json.text());
 }
 
@@ -79,9 +83,10 @@ Manifest decode_input(const std::string& text, const std::string& path) {
   };
 }
 
-bool is_of_this_version(const std::string& text, const std::string& path) {
+bool is_of_this_version(const std::string& text, const std::string& path, const Manifest& wanted) {
   const JsonFile file = JsonFile::parse(text, path);
-  return file.root().has(kWriterKey) && file.root().at(kWriterKey).as_uint() == kIndexVersion;
+  return file.root().has(kWriterKey) &&
+         file.root().at(kWriterKey).as_uint() == index_version_of(wanted);
 }
 
 std::string encode_note(const FinishedShard& finished) {
@@ -91,7 +96,8 @@ std::string encode_note(const FinishedShard& finished) {
       .field("xxh3", hex64(finished.shard.file.xxh3))
       .field("tree_xxh3", hex64(finished.shard.tree_xxh3))
       .field("records", finished.shard.record_count)
-      .field("next_image", static_cast<std::uint64_t>(finished.next_image))
+      .field("next_image", static_cast<std::uint64_t>(finished.next.image))
+      .field("next_tile", static_cast<std::uint64_t>(finished.next.tile))
       .field("quarantine", encode_quarantine(finished.quarantined))
       .key("sources")
       .begin_array();
@@ -127,7 +133,8 @@ FinishedShard decode_note(const std::string& text, const std::string& path) {
                              .xxh3 = parse_hex64(root.at("xxh3").as_string(), path)},
                     .record_count = root.at("records").as_int(),
                     .tree_xxh3 = parse_hex64(root.at("tree_xxh3").as_string(), path)},
-          .next_image = root.at("next_image").as_uint(),
+          .next = {.image = root.at("next_image").as_uint(),
+                   .tile = root.has("next_tile") ? root.at("next_tile").as_uint() : 0},
           .quarantined = decode_quarantine(root.at("quarantine").as_string(), path),
           .sources = decode_sources(root, path)};
 }
@@ -137,6 +144,7 @@ constexpr const char* kOtherInputHint =
 
 SettingValues settings_of(const Manifest& manifest) {
   const ManifestOptions& options = manifest.options;
+  const TileRule tile = options.tile.value_or(TileRule());
   return {{"annotations",
            cat(manifest.annotations_size_bytes, " bytes, xxh3 ", hex64(manifest.annotations_xxh3))},
           {"shard-size", cat(options.shard_size_bytes)},
@@ -146,6 +154,10 @@ SettingValues settings_of(const Manifest& manifest) {
           {"convert", options.convert ? "on" : "off"},
           {"exif", word_of(kExifPolicies, options.exif)},
           {"check", word_of(kImageChecks, options.check)},
+          {"tile", cat(tile.side_px)},
+          {"tile-overlap", shortest(tile.overlap)},
+          {"tile-visibility", shortest(tile.visibility)},
+          {"tile-empty", shortest(tile.empty)},
           {"split", options.part.empty() ? "none" : options.part}};
 }
 
@@ -171,7 +183,7 @@ PackJournal::PackJournal(const std::string& output, const Manifest& wanted, bool
     const Manifest there = decode_input(*text, path);
     if (!overwrite) check_same_input(output, there, wanted);
     if (differences(settings_of(there), settings_of(wanted)).empty()) {
-      if (is_of_this_version(*text, path)) return;
+      if (is_of_this_version(*text, path, wanted)) return;
       log_info(output, ": the packing was begun by another version and starts afresh");
     }
   } else if (path_exists(note_path(folder_, 0)) && !overwrite) {

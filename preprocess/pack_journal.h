@@ -23,12 +23,18 @@ void check_same_input(const std::string& folder, const Manifest& there, const Ma
 // The error where the set's input images are others now; `change` says which and how.
 Error changed_input_images(const std::string& folder, const std::string& change);
 
+// Where in the plan a shard begins.
+struct PlanPlace {
+  std::size_t image = 0;
+  std::size_t tile = 0;  // of that image, by tiles_of(); 0: all of it is still to do
+};
+
 // A shard that needs no more work.
 struct FinishedShard {
-  ManifestShard shard{};       // file.name is empty: the final name needs the number of shards
-  std::size_t next_image = 0;  // first image of the plan after this shard
+  ManifestShard shard{};  // file.name is empty: the final name needs the number of shards
+  PlanPlace next{};       // what comes after this shard
   std::vector<QuarantinedImage> quarantined{};  // since the shard before
-  std::vector<SourceFile> sources{};            // the files of its records, in their order
+  std::vector<SourceFile> sources{};  // the files of the images that it has records of, in order
 };
 
 class PackJournal {

@@ -15,34 +15,21 @@ namespace {
 constexpr std::size_t kKeptPixelBytes = std::size_t{64} << 20;
 constexpr int kMaxJpegSidePx = 65500;  // libjpeg's limit
 
-constexpr const char* kConvertHint = "--convert packs PNG, TIFF and WebP images";
-
-MadeRecord bad_image(const PlannedImage& planned, const FileProblem& problem) {
-  return {.bad = QuarantinedImage{.image_id = planned.id,
-                                  .file_name = planned.file_name,
-                                  .kind = problem.kind,
-                                  .reason = problem.reason,
-                                  .hint = problem.hint}};
-}
-
-// `is_turned`: the image is stored on its side, and turned upright when `is_applied`.
-FileProblem other_size(const ImageSize& found, const ImageSize& stated, bool is_turned,
-                       bool is_applied) {
-  FileProblem problem{.kind = "size",
-                      .reason = cat("the image is ", found.width, "x", found.height,
-                                    ", the annotations say ", stated.width, "x", stated.height)};
-  if (!is_turned || found.width != stated.height || found.height != stated.width) return problem;
-  problem.reason +=
-      is_applied ? ", its size before the EXIF rotation" : ", its size after the EXIF rotation";
-  problem.hint = is_applied ? "--exif ignore packs images as they are stored"
-                            : "--exif apply turns images upright, as the annotations have them";
-  return problem;
-}
-
 }  // namespace
 
 RecordMaker::RecordMaker(const PackOptions& options)
-    : options_(options.manifest_options()), images_(options.images_folder(), options.format) {}
+    : options_(options.manifest_options()), images_(options.images_folder(), options.format) {
+  if (options_.tile) tiles_.emplace(options);
+}
+
+void RecordMaker::make(const PlannedImage& planned, std::size_t first_tile, const PutRecord& put) {
+  if (tiles_) return tiles_->make(planned, first_tile, put);
+  put(make_whole(planned));
+}
+
+std::optional<QuarantinedImage> RecordMaker::fault_of(const PlannedImage& planned) {
+  return tiles_ ? tiles_->fault_of(planned) : make_whole(planned).bad;
+}
 
 std::string RecordMaker::encode(const Image& image, ChromaSize chroma, Record& record) const {
   record.encoding = options_.encoding;
@@ -131,7 +118,7 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
   return std::nullopt;
 }
 
-MadeRecord RecordMaker::make(const PlannedImage& planned) {
+MadeRecord RecordMaker::make_whole(const PlannedImage& planned) {
   SourceImage source;
   if (const auto problem = images_.read(planned.file_name, source)) {
     return bad_image(planned, *problem);
@@ -165,12 +152,9 @@ MadeRecord RecordMaker::make(const PlannedImage& planned) {
   if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {
     file = shrink_image(made.record);
   }
-  made.record.image = file;
   const bool as_it_was = !record.converted && !record.rescaled;
   made.image_xxh3 = as_it_was ? made.source.xxh3 : xxh3(file);
-  made.bytes = encode_record(made.record);
-  made.bytes_xxh3 = xxh3(made.bytes);
-  made.record.image = {};
+  encode_made(made, file);
   if (pixels_.rgb.capacity() > kKeptPixelBytes) pixels_ = Image();
   return made;
 }

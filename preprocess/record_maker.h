@@ -1,43 +1,35 @@
-// One image -> one record, or the reason why not. Runs on every decode thread.
+// One image -> its record, or its tiles', or the reason why not. Runs on every decode thread.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "preprocess/made_record.h"
 #include "preprocess/options.h"
-#include "preprocess/pack_plan.h"
-#include "preprocess/source_images.h"
-#include "shared/base/image_folder.h"
+#include "preprocess/tile_maker.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
-#include "shared/shard/quarantine.h"
-#include "shared/shard/record.h"
 
 namespace retina {
-
-// What became of an image.
-struct MadeRecord {
-  Record record{};  // without image: `bytes` has it
-  std::string bytes{};
-  std::uint64_t bytes_xxh3 = 0, image_xxh3 = 0;
-  SourceFile source{};
-  std::string found_as{};                 // the file's name where it is not that of the annotations
-  std::optional<QuarantinedImage> bad{};  // then the others are empty
-};
 
 // Not thread-safe: one per thread, it keeps the decoder's buffers.
 class RecordMaker {
  public:
   explicit RecordMaker(const PackOptions& options);
 
-  // Reads and checks the image; converts it, turns it upright or makes it smaller when the options
-  // ask for that. A bad image is a value. Throws kIo when the image folder or its mount is gone or
-  // fails, kNoInput when the image may not be read.
-  MadeRecord make(const PlannedImage& planned);
+  // Reads and checks the image; converts it, turns it upright, makes it smaller or cuts it into
+  // tiles when the options ask for that. Gives its record to `put`, in a set of tiles those from
+  // tile number `first_tile` on (TileMaker), or one that says what is wrong with the image. Throws
+  // kIo when the image folder or its mount is gone or fails, kNoInput when the image may not be
+  // read, and as TileMaker.
+  void make(const PlannedImage& planned, std::size_t first_tile, const PutRecord& put);
+
+  // Why the image is to be quarantined; nothing for one that can be packed. Throws as make().
+  std::optional<QuarantinedImage> fault_of(const PlannedImage& planned);
 
  private:
+  MadeRecord make_whole(const PlannedImage& planned);
   // What is wrong with the image; else `file` is what to store, with its size and encoding in
   // `record`, and pixels_ hold the image where it was decoded.
   std::optional<FileProblem> check_image(std::string& file, Record& record);
@@ -49,6 +41,7 @@ class RecordMaker {
 
   ManifestOptions options_;
   SourceImages images_;
+  std::optional<TileMaker> tiles_{};
   JpegDecoder decoder_{};
   Image pixels_{};
 };

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "preprocess/image_check.h"
-#include "preprocess/ordered_work.h"
+#include "preprocess/ordered_streams.h"
 #include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
 #include "preprocess/record_maker.h"
@@ -76,8 +76,8 @@ class SetBuilder {
   PackResult run_to_the_end() {
     reuse_finished_shards();
     const std::size_t reused = shards_.size();
-    if (next_image_ == 0) check_free_space();
-    if (next_image_ < plan_.images.size()) make_shards();
+    if (next_.image == 0 && next_.tile == 0) check_free_space();
+    if (next_.image < plan_.images.size()) make_shards();
     name_look_alikes(quarantined_, options_.images_folder(), plan_.images.size());
     tell_respelled();
     if (index_.empty()) fail_without_images();
@@ -94,7 +94,7 @@ class SetBuilder {
     constexpr std::size_t kSampled = 100;
     // The sample's mean is off by some per cent; only a clear lack of space is an error here.
     constexpr double kSurelyNeededPart = 0.8;
-    if (options_.max_side_px || options_.convert) return;
+    if (options_.max_side_px || options_.convert || options_.tile_px) return;
     // The plan is shuffled: its first images are a fair sample.
     const std::size_t sampled = std::min(kSampled, plan_.images.size());
     double sampled_bytes = 0;
@@ -125,7 +125,7 @@ class SetBuilder {
     may_hold_shards_ = false;
     if (!shards_.empty()) {
       log_info("continuing: ", counted(shards_.size(), "shard is", "shards are"),
-               " finished, image ", next_image_, " of ", plan_.images.size());
+               " finished, image ", next_.image, " of ", plan_.images.size());
     }
   }
 
@@ -147,12 +147,12 @@ class SetBuilder {
     for (const QuarantinedImage& bad : note.quarantined) quarantine(bad);
     unsaved_quarantined_ = 0;
     shards_.push_back(note.shard);
-    next_image_ = note.next_image;
+    next_ = note.next;
     return true;
   }
 
   bool has_images_of(const FinishedShard& note) const {
-    if (const auto changed = changed_image(options_, plan_, next_image_, note)) {
+    if (const auto changed = changed_image(options_, plan_, next_.image, note)) {
       if (changed->was_packed && !options_.overwrite) {
         throw changed_input_images(options_.output, changed->what);
       }
@@ -168,31 +168,56 @@ class SetBuilder {
                 "fix it, or continue with --on-bad-image quarantine");
   }
 
+  // Each holds a row of tiles.
+  int thread_count() const {
+    constexpr std::uint64_t kMaxBandBytes = std::uint64_t{192} << 20;
+    if (!begun_.options.tile) return options_.thread_count();
+    int widest_px = 1;
+    for (const PlannedImage& image : plan_.images) {
+      if (image.stated_size) widest_px = std::max(widest_px, image.stated_size->width);
+    }
+    const std::uint64_t most = kMaxBandBytes / tile_row_bytes(widest_px, *begun_.options.tile);
+    return static_cast<int>(
+        std::clamp<std::uint64_t>(most, 1, static_cast<std::uint64_t>(options_.thread_count())));
+  }
+
   void make_shards() {
-    const int thread_count = options_.thread_count();
+    constexpr std::size_t kMaxWaitingBytes = std::size_t{128} << 20;
+    const int thread_count = this->thread_count();
     std::vector<RecordMaker> makers;
     for (int thread = 0; thread < thread_count; ++thread) makers.emplace_back(options_);
-    OrderedWork<MadeRecord> work(
-        {.first = next_image_, .count = plan_.images.size(), .thread_count = thread_count},
-        [&](int thread, std::size_t image) {
-          return makers[static_cast<std::size_t>(thread)].make(plan_.images[image]);
+    OrderedStreams<MadeRecord> work(
+        {.first = next_.image,
+         .count = plan_.images.size(),
+         .thread_count = thread_count,
+         .limit_bytes = kMaxWaitingBytes},
+        [&, begun = next_](int thread, std::size_t image, const auto& put) {
+          makers[static_cast<std::size_t>(thread)].make(
+              plan_.images[image], image == begun.image ? begun.tile : 0, [&](MadeRecord made) {
+                const std::size_t size_bytes = made.bytes.size();
+                put(std::move(made), size_bytes);
+              });
         });
     Progress progress("packing", static_cast<std::int64_t>(plan_.images.size()), "images");
-    for (; next_image_ < plan_.images.size(); ++next_image_) {
-      stop_when_asked();
-      progress.update(
-          static_cast<std::int64_t>(next_image_),
-          cat(counted(open_shard(), "shard"), ", ", quarantined_.size(), " quarantined"));
-      const MadeRecord made = work.take();
-      if (made.bad) {
-        quarantine(*made.bad);
-      } else {
-        append(made);
+    for (; next_.image < plan_.images.size(); next_ = {.image = next_.image + 1}) {
+      while (const std::optional<MadeRecord> made = work.take()) {
+        stop_when_asked();
+        progress.update(static_cast<std::int64_t>(next_.image), progress_text());
+        if (made->bad) {
+          quarantine(*made->bad);
+        } else {
+          append(*made);
+        }
       }
     }
-    progress.update(static_cast<std::int64_t>(next_image_));
+    progress.update(static_cast<std::int64_t>(next_.image));
     finish_shard();
     progress.finish();
+  }
+
+  std::string progress_text() const {
+    return cat(begun_.options.tile ? cat(counted(index_.size(), "tile"), ", ") : "",
+               counted(open_shard(), "shard"), ", ", quarantined_.size(), " quarantined");
   }
 
   void tell_respelled() const {
@@ -215,8 +240,9 @@ class SetBuilder {
 
   void append(const MadeRecord& made) {
     if (!made.found_as.empty() && respelled_count_++ == 0) {
-      first_respelled_ = describe_spelling(plan_.images[next_image_].file_name, made.found_as);
+      first_respelled_ = describe_spelling(plan_.images[next_.image].file_name, made.found_as);
     }
+    next_.tile = made.tile_number;
     if (writer_ && !writer_->has_space(made.bytes.size())) finish_shard();
     if (!writer_) {
       const std::string path = journal_shard_path(options_.output, open_shard());
@@ -228,7 +254,9 @@ class SetBuilder {
     record.image = {};
     record.image = std::string_view(made.bytes).substr(record_size_bytes(record));
     count(record, made.image_xxh3, place);
-    sources_.push_back(made.source);
+    const bool is_same_image =
+        place > 0 && index_[index_.size() - 2].image_id == made.record.image_id;
+    if (!is_same_image) sources_.push_back(made.source);
   }
 
   // Disk and checks take their time: meanwhile the next shard is filled. One at a time, in order.
@@ -236,7 +264,7 @@ class SetBuilder {
     if (!writer_) return;
     await_finished_shard();
     FinishedShard note;
-    note.next_image = next_image_;
+    note.next = next_;
     note.quarantined = {quarantined_.end() - unsaved_quarantined_, quarantined_.end()};
     note.sources = std::exchange(sources_, {});
     finishing_ = std::async([this, writer = std::move(writer_), note = std::move(note),
@@ -334,10 +362,10 @@ class SetBuilder {
   Scratch scratch_;
   Tally tally_;
   DataFacts facts_;
-  std::size_t next_image_ = 0;
+  PlanPlace next_{};  // of the record after those that are done
   std::vector<ManifestShard> shards_{};
   std::vector<IndexEntry> index_{};
-  std::vector<SourceFile> sources_{};  // of the open shard's records
+  std::vector<SourceFile> sources_{};  // of the open shard's images
   std::vector<QuarantinedImage> quarantined_{};
   std::int64_t respelled_count_ = 0;  // images whose file has another name, of this run
   std::string first_respelled_{};

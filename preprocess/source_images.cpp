@@ -128,10 +128,15 @@ SourceFile source_file(std::string_view content, std::int64_t modified_ns) {
   return {.size_bytes = content.size(), .modified_ns = modified_ns, .xxh3 = xxh3(content)};
 }
 
-SourceImages::SourceImages(const std::string& folder, AnnotationFormat format)
-    : folder_(folder), format_(format) {}
+SourceImages::SourceImages(const std::string& folder, AnnotationFormat format,
+                           std::uint64_t max_file_bytes)
+    : folder_(folder, max_file_bytes), format_(format) {}
 
-std::optional<FileProblem> SourceImages::find(const std::string& name, Place& out) const {
+std::optional<FileProblem> SourceImages::find(const std::string& name, FoundFile& out) const {
+  return folder_.find(name, out);
+}
+
+std::optional<FileProblem> SourceImages::find_place(const std::string& name, Place& out) const {
   if (format_ != AnnotationFormat::kCifar10) return folder_.find(name, out.file);
   const std::optional<Cifar10Place> inside = cifar10_place(name);
   if (!inside) return FileProblem{.kind = "name", .reason = "is not an image of a batch"};
@@ -141,7 +146,7 @@ std::optional<FileProblem> SourceImages::find(const std::string& name, Place& ou
 
 std::optional<FileProblem> SourceImages::read(const std::string& name, SourceImage& out) const {
   Place place;
-  if (auto problem = find(name, place)) return problem;
+  if (auto problem = find_place(name, place)) return problem;
   if (place.offset_bytes) return read_part_of(place, out);
   // Asked before the file is read: a change meanwhile shows.
   const std::int64_t time_ns = modified_ns(place.file.path);
@@ -166,7 +171,7 @@ std::optional<FileProblem> SourceImages::read_part_of(const Place& place, Source
 
 FileMatch SourceImages::compare(const std::string& name, const SourceFile& packed) const {
   Place place;
-  if (const auto problem = find(name, place)) {
+  if (const auto problem = find_place(name, place)) {
     return problem->kind == "too-large" ? FileMatch::kOther : FileMatch::kMissing;
   }
   if (!place.offset_bytes) return compare_file(place.file.path, packed);
@@ -179,7 +184,7 @@ FileMatch SourceImages::compare(const std::string& name, const SourceFile& packe
 std::optional<std::uint64_t> SourceImages::size_bytes(const std::string& name) const {
   try {
     Place place;
-    if (find(name, place)) return std::nullopt;
+    if (find_place(name, place)) return std::nullopt;
     return place.offset_bytes ? kCifar10ImageBytes : place.file.size_bytes;
   } catch (const Error&) {  // the folder is gone
     return std::nullopt;

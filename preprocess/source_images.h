@@ -43,11 +43,16 @@ enum class FileMatch { kSame, kOther, kMissing };
 
 class SourceImages {
  public:
-  SourceImages(const std::string& folder, AnnotationFormat format);
+  // A file of more than `max_file_bytes` is a problem, "too-large".
+  SourceImages(const std::string& folder, AnnotationFormat format,
+               std::uint64_t max_file_bytes = kMaxImageFileBytes);
 
   // Reads an image. A problem where ImageFolder::find has one, and for a file that ends before the
   // image ("damaged"). Throws as ImageFolder::find, and kNoInput when the file may not be read.
   std::optional<FileProblem> read(const std::string& name, SourceImage& out) const;
+
+  // Finds the image's file without reading it. A problem where ImageFolder::find has one.
+  std::optional<FileProblem> find(const std::string& name, FoundFile& out) const;
 
   // Whether the image has the same content: the same size, and the same time or the same hash.
   // Throws kIo when the mount fails, kNoInput when the file may not be read.
@@ -67,7 +72,7 @@ class SourceImages {
     std::optional<std::uint64_t> offset_bytes{};
   };
   // As ImageFolder::find.
-  std::optional<FileProblem> find(const std::string& name, Place& out) const;
+  std::optional<FileProblem> find_place(const std::string& name, Place& out) const;
   std::optional<FileProblem> read_part_of(const Place& place, SourceImage& out) const;
 
   ImageFolder folder_;

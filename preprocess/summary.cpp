@@ -58,7 +58,20 @@ std::string describe_classified(const Manifest& manifest) {
              " without images)\n");
 }
 
+std::string describe_tiles(const Manifest& manifest) {
+  const ManifestCounts& counts = manifest.counts;
+  const TileRule& rule = *manifest.options.tile;
+  return cat("  images        ", counts.tiled_images, " (", counts.quarantined,
+             " quarantined), with ", counts.whole_boxes, " boxes\n  tiles         ", counts.images,
+             " (", counts.images_without_boxes, " without boxes) of ", rule.side_px,
+             " px, overlap ", shortest(rule.overlap), "\n  boxes         ", counts.boxes,
+             " in tiles (", counts.trainable, " to train on, of these ", counts.cut, " cut; ",
+             counts.partial, " partial, ", counts.crowds, " crowds, ", counts.degenerate,
+             " degenerate)\n  categories    ", manifest.categories.size(), "\n");
+}
+
 std::string describe_boxes(const Manifest& manifest) {
+  if (manifest.options.tile) return describe_tiles(manifest);
   const ManifestCounts& counts = manifest.counts;
   return cat("  images        ", counts.images, " (", counts.images_without_boxes,
              " without boxes, ", counts.quarantined, " quarantined)\n  boxes         ",
@@ -93,6 +106,12 @@ std::string describe_encoding(const ManifestOptions& options) {
                                                  : cat("JPEG quality ", options.quality);
 }
 
+std::string images_text(const ManifestCounts& counts) {
+  return counts.tiled_images > 0
+             ? cat(counted(counts.images, "tile"), " of ", counted(counts.tiled_images, "image"))
+             : counted(counts.images, "image");
+}
+
 std::string describe_counts(const Manifest& manifest) {
   const ManifestCounts& counts = manifest.counts;
   std::string text = manifest.task == Task::kClassification ? describe_classified(manifest)
@@ -103,7 +122,9 @@ std::string describe_counts(const Manifest& manifest) {
     text += cat("  rescaled      ", counted(counts.rescaled, "image"), " to at most ",
                 manifest.options.max_side_px, " px, ", describe_encoding(manifest.options), "\n");
   }
-  if (counts.converted > 0) {
+  if (manifest.options.tile) {
+    text += cat("  encoded       ", describe_encoding(manifest.options), "\n");
+  } else if (counts.converted > 0) {
     text += cat("  converted     ", counted(counts.converted, "image"), ", ",
                 describe_encoding(manifest.options), "\n");
   }

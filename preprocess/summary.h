@@ -13,6 +13,9 @@ namespace retina {
 // characters are escaped: the names are those of a foreign file.
 std::string text_table(std::vector<std::vector<std::string>> rows);
 
+// "12 images", "300 tiles of 12 images".
+std::string images_text(const ManifestCounts& counts);
+
 // Images, boxes, shards and bytes, and what was quarantined.
 std::string describe_counts(const Manifest& manifest);
 

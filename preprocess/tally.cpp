@@ -7,6 +7,16 @@
 
 namespace retina {
 
+bool is_cut(const RecordAnnotation& annotation, const Record& record) {
+  if (!record.tile) return false;
+  constexpr double kRoundingPx = 1e-6;
+  const auto& [x, y, width, height] = annotation.bbox;
+  const TilePlace& tile = *record.tile;
+  return (tile.x > 0 && x <= 0) || (tile.y > 0 && y <= 0) ||
+         (tile.x + record.width < tile.image_width && x + width >= record.width - kRoundingPx) ||
+         (tile.y + record.height < tile.image_height && y + height >= record.height - kRoundingPx);
+}
+
 void Tally::add(const Record& record) {
   const auto count_label = [this](int label) {
     const auto place = static_cast<std::size_t>(label);
@@ -20,11 +30,17 @@ void Tally::add(const Record& record) {
     return;
   }
   counts.images_without_boxes += record.annotations.empty() ? 1 : 0;
+  if (record.whole_annotations) {
+    counts.tiled_images += 1;
+    counts.whole_boxes += std::ssize(*record.whole_annotations);
+  }
   for (const RecordAnnotation& annotation : record.annotations) {
     const bool trainable = is_trainable(annotation, record.width, record.height);
     counts.boxes += 1;
     counts.crowds += annotation.iscrowd ? 1 : 0;
     counts.trainable += trainable ? 1 : 0;
+    counts.partial += annotation.is_partial ? 1 : 0;
+    counts.cut += trainable && is_cut(annotation, record) ? 1 : 0;
     if (!trainable && !annotation.iscrowd && !annotation.is_partial) {
       counts.degenerate += 1;
       if (first_degenerate.size() < kNamedBoxes) {

@@ -24,6 +24,9 @@ struct Tally {
   void add(const Record& record);
 };
 
+// Whether the box ends at an edge of its tile that is not the image's.
+bool is_cut(const RecordAnnotation& annotation, const Record& record);
+
 // The index entry of a record at (shard, place).
 struct RecordPlace {
   std::uint32_t shard = 0, place = 0;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "preprocess/ordered_work.h"
 #include "preprocess/tally.h"
+#include "preprocess/tile_check.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -31,6 +33,7 @@ class Verifier {
   VerifyResult run() {
     if (!read_the_manifest()) return result_;
     tally_ = std::make_unique<Tally>(manifest_.categories.size());
+    if (manifest_.options.tile) tiles_.emplace(*manifest_.options.tile);
     for (const ManifestShard& shard : manifest_.shards) shards_whole_ &= check_file(shard.file);
     check_file(manifest_.index);
     if (check_file(manifest_.quarantine)) check_quarantine();
@@ -39,6 +42,11 @@ class Verifier {
     result_.task = manifest_.task;
     result_.counts = tally_->counts;
     if (shards_whole_ && result_.problem_count == 0) check_counts();
+    if (tiles_ && result_.problem_count == 0) {
+      for (const std::string& problem : tiles_->problems()) {
+        report(cat(options_.folder, ": ", problem));
+      }
+    }
     return result_;
   }
 
@@ -107,7 +115,8 @@ class Verifier {
   };
 
   void check_records() {
-    Progress progress("verifying", manifest_.counts.images, "images");
+    Progress progress("verifying", manifest_.counts.images,
+                      manifest_.options.tile ? "tiles" : "images");
     std::size_t first_index = 0;
     for (const ManifestShard& shard : manifest_.shards) {
       // A damaged tree is reported once; its records cannot be reached.
@@ -134,6 +143,7 @@ class Verifier {
       const CheckedRecord checked = work.take();
       if (checked.problem.empty()) {
         tally_->add(checked.record);
+        if (tiles_) tiles_->add(checked.record);
       } else {
         progress.clear();
         report(checked.problem);
@@ -192,6 +202,7 @@ class Verifier {
   VerifyResult result_{};
   Manifest manifest_{};
   std::unique_ptr<Tally> tally_{};
+  std::optional<TileCheck> tiles_{};
   std::vector<IndexEntry> index_{};
   bool has_index_ = false, shards_whole_ = true;
 };

@@ -26,9 +26,10 @@ struct VerifyResult {
 
 // In this order: the manifest's own hash; size and hash of every file in it; the quarantine list;
 // the index; of every record header, payload, annotations, index entry, JPEG data and image size;
-// the counts. Finds any flipped bit in any file of the manifest: each lies under a whole-file hash.
-// Other files in the folder, such as the page, are not looked at. Throws kNoInput when the folder
-// holds no part of a data set; damage is a result, not an exception.
+// the counts; of a set of tiles, whether they make up their images (TileCheck). Finds any flipped
+// bit in any file of the manifest: each lies under a whole-file hash. Other files in the folder,
+// such as the page, are not looked at. Throws kNoInput when the folder holds no part of a data set;
+// damage is a result, not an exception.
 VerifyResult verify_shards(const VerifyOptions& options);
 
 }  // namespace retina

@@ -40,6 +40,7 @@ struct AnnotationSource {
   std::string classes{};
   std::string images{};  // folder that file names are relative to; kCifar10: or a batch file
   ExifPolicy exif = ExifPolicy::kIgnore;  // with kApply sizes are those of upright images
+  bool by_rows = false;                   // no image is ever held whole: their size has no limit
   bool convert = false;                   // kFolders: PNG, TIFF and WebP are images, too
   int thread_count = 1;                   // where image sizes are read from the images
 };

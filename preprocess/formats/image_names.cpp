@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -79,12 +80,13 @@ void warn_of_turned(const std::string& folder, const Instances& instances,
 }  // namespace
 
 void read_image_sizes(const AnnotationSource& source, Instances& instances) {
-  const ImageFolder folder(source.images);
+  constexpr auto kNoLimit = std::numeric_limits<std::uint64_t>::max();
+  const ImageFolder folder(source.images, source.by_rows ? kNoLimit : kMaxImageFileBytes);
   std::vector<char> is_turned(instances.images.size());
   constexpr std::size_t kBlock = 16;
   const std::size_t block_count = (instances.images.size() + kBlock - 1) / kBlock;
   for_each_parallel(block_count, source.thread_count, [&](std::size_t block) {
-    JpegDecoder decoder;
+    JpegDecoder decoder(source.by_rows ? kNoLimit : kDefaultMaxPixels);
     const std::size_t end = std::min(instances.images.size(), (block + 1) * kBlock);
     for (std::size_t i = block * kBlock; i < end; ++i) {
       ImageInfo& image = instances.images[i];

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "shared/base/cat.h"
 #include "shared/base/hash.h"
 #include "shared/image/resize.h"
 
@@ -36,7 +37,8 @@ void DataFacts::add(const Record& record, std::uint64_t image_xxh3) {
                    .image_xxh3 = image_xxh3,
                    .truth_xxh3 = hash_of_truth(record),
                    .width = record.width,
-                   .height = record.height};
+                   .height = record.height,
+                   .is_empty_tile = record.tile && record.annotations.empty()};
   std::set<int> labels;
   if (record.label) labels.insert(*record.label);
   for (const RecordAnnotation& annotation : record.annotations) {
@@ -59,7 +61,10 @@ void DataFacts::add(const Record& record, std::uint64_t image_xxh3) {
 
 void DataFacts::offer_sample(const Record& record) {
   if (record.image.size() > kMaxSampleBytes) return;
-  const std::pair key(xxh3(&record.image_id, sizeof(record.image_id)), record.image_id);
+  const std::uint64_t hash =
+      record.tile ? xxh3(cat(record.image_id, "+", record.tile->x, "+", record.tile->y))
+                  : xxh3(&record.image_id, sizeof(record.image_id));
+  const std::pair key(hash, record.image_id);
   if (samples_.size() == kSampleCount) {
     const auto last = std::prev(samples_.end());
     if (!(key < last->first)) return;
@@ -68,6 +73,7 @@ void DataFacts::offer_sample(const Record& record) {
   samples_.emplace(key, SampleImage{.image_id = record.image_id,
                                     .width = record.width,
                                     .height = record.height,
+                                    .tile = record.tile,
                                     .encoding = record.encoding,
                                     .image = std::string(record.image),
                                     .annotations = record.annotations,
@@ -83,6 +89,7 @@ std::vector<const SampleImage*> DataFacts::samples() const {
 std::vector<std::vector<std::size_t>> DataFacts::identical_images() const {
   std::vector<std::size_t> order(images_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
+  std::erase_if(order, [&](std::size_t place) { return images_[place].is_empty_tile; });
   const auto key = [&](std::size_t place) { return std::pair(images_[place].image_xxh3, place); };
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return key(a) < key(b); });

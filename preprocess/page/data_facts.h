@@ -23,6 +23,7 @@ struct ImageFacts {
   std::uint64_t truth_xxh3 = 0;  // of its boxes, or of its class
   int width = 0, height = 0;
   std::uint32_t box_count = 0;  // to train on
+  bool is_empty_tile = false;   // many look the same: water, sky, what lies around the image
 };
 
 // A box to train on.
@@ -35,6 +36,7 @@ struct BoxFacts {
 struct SampleImage {
   std::int64_t image_id = 0;
   int width = 0, height = 0;
+  std::optional<TilePlace> tile{};
   ImageEncoding encoding = ImageEncoding::kJpeg;
   std::string image{};
   std::vector<RecordAnnotation> annotations{};
@@ -54,9 +56,11 @@ class DataFacts {
   const std::vector<BoxSize>& box_sizes() const { return box_sizes_; }
   // By label: the images with a box of the class to train on, or labelled with it.
   const std::vector<std::int64_t>& images_of_class() const { return images_of_class_; }
-  // Up to kSampleCount images, chosen by a hash of their ids: a fair choice, the same each time.
+  // Up to kSampleCount images or tiles, chosen by a hash of their ids and places: a fair choice,
+  // the same each time.
   std::vector<const SampleImage*> samples() const;
   // Places in images() of those with the same bytes: groups of two or more, in the set's order.
+  // Without empty tiles.
   std::vector<std::vector<std::size_t>> identical_images() const;
 
  private:

@@ -56,7 +56,13 @@ Histogram box_size_histogram(const DataFacts& facts) {
   return histogram;
 }
 
-Histogram boxes_per_image_histogram(const DataFacts& facts) {
+// What a record is called.
+const char* records_word(const DataPageInput& input) {
+  return input.manifest.options.tile ? "tiles" : "images";
+}
+
+Histogram boxes_per_image_histogram(const DataPageInput& input) {
+  const DataFacts& facts = input.facts;
   // 0 and the first numbers alone, then by half octaves.
   std::vector<double> edges = {0,  1,  2,   3,   4,   5,   6,   8,   11,   16,   23,   32, 46,
                                64, 91, 128, 181, 256, 363, 512, 725, 1025, 1449, 2049, 1e9};
@@ -65,9 +71,9 @@ Histogram boxes_per_image_histogram(const DataFacts& facts) {
   while (bins.counts.size() > 1 && bins.counts.back() == 0) {
     bins.counts.pop_back(), bins.edges.pop_back();
   }
-  Histogram histogram{.title = "Boxes per image",
+  Histogram histogram{.title = input.manifest.options.tile ? "Boxes per tile" : "Boxes per image",
                       .x_label = "boxes to train on (growing steps from 6 on)",
-                      .y_label = "images"};
+                      .y_label = records_word(input)};
   for (std::size_t i = 0; i < bins.counts.size(); ++i) {
     const std::int64_t low = std::llround(bins.edges[i]),
                        high = std::llround(bins.edges[i + 1]) - 1;
@@ -140,24 +146,45 @@ Findings find(const DataPageInput& input) {
   return found;
 }
 
+Headline trainable_headline(const ManifestCounts& counts) {
+  const std::string partial = counts.partial > 0 ? cat(grouped(counts.partial), " partial, ") : "";
+  return {"boxes to train on", grouped(counts.trainable),
+          counts.crowds + counts.degenerate + counts.partial == 0
+              ? "all there are"
+              : cat("and ", partial, grouped(counts.crowds), " crowds, ",
+                    grouped(counts.degenerate), " degenerate")};
+}
+
+std::vector<Headline> image_headlines(const DataPageInput& input) {
+  const ManifestCounts& counts = input.manifest.counts;
+  const std::string without = cat(grouped(counts.images_without_boxes), " without boxes");
+  if (!input.manifest.options.tile) {
+    return {{"images", grouped(counts.images), without}, trainable_headline(counts)};
+  }
+  return {{"tiles", grouped(counts.images), without},
+          {"images", grouped(counts.tiled_images),
+           cat("with ", grouped(counts.whole_boxes, "box", "boxes"))},
+          trainable_headline(counts),
+          {"cut boxes", percent(share(counts.cut, counts.trainable)),
+           "of those to train on end at a tile's edge"}};
+}
+
 std::vector<Headline> metrics(const DataPageInput& input, const Findings& found) {
   const ManifestCounts& counts = input.manifest.counts;
-  return {
-      {"images", grouped(counts.images),
-       cat(grouped(counts.images_without_boxes), " without boxes")},
-      {"boxes to train on", grouped(counts.trainable),
-       counts.crowds + counts.degenerate == 0 ? "all there are"
-                                              : cat("and ", grouped(counts.crowds), " crowds, ",
-                                                    grouped(counts.degenerate), " degenerate")},
-      classes_headline(found.counts),
-      quarantine_headline(input),
-      repeats_headline(found.repeats),
-      {"small boxes",
-       percent(share(static_cast<std::int64_t>(found.small_boxes), counts.trainable)),
-       "below 32² px, as in COCO"},
-      {"no anchor covers", percent(share(found.uncovered.all(), counts.trainable)),
-       "of the boxes, at 800 px"},
-  };
+  std::vector<Headline> list = image_headlines(input);
+  for (const Headline& one : std::vector<Headline>{
+           classes_headline(found.counts),
+           quarantine_headline(input),
+           repeats_headline(found.repeats),
+           {"small boxes",
+            percent(share(static_cast<std::int64_t>(found.small_boxes), counts.trainable)),
+            "below 32² px, as in COCO"},
+           {"no anchor covers", percent(share(found.uncovered.all(), counts.trainable)),
+            "of the boxes, at 800 px"},
+       }) {
+    list.push_back(one);
+  }
+  return list;
 }
 
 std::vector<Finding> findings(const DataPageInput& input, const Findings& found) {
@@ -205,7 +232,7 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
 
 Table class_table(const DataPageInput& input, const Findings& found) {
   Table table{.title = "Classes, most boxes first",
-              .columns = {"class", "id", "images", "boxes", "of all", "median size, px",
+              .columns = {"class", "id", records_word(input), "boxes", "of all", "median size, px",
                           "no anchor covers"},
               .note = cat("Boxes to train on: without crowds and degenerate ones. The bar is "
                           "relative to the largest class. ▲: fewer than ",
@@ -254,24 +281,33 @@ std::string render_data_page(const DataPageInput& input) {
   if (input.manifest.task == Task::kClassification) return render_class_page(input);
   const Findings found = find(input);
   const ManifestCounts& counts = input.manifest.counts;
-  Report report{
-      .title = kDataPageTitle,
-      .subtitle = cat(
-          grouped(counts.images, "image", "images"), ", ", grouped(counts.boxes, "box", "boxes"),
-          ", ", grouped(static_cast<std::int64_t>(found.classes.size()), "class", "classes"))};
+  const bool has_tiles = input.manifest.options.tile.has_value();
+  Report report{.title = kDataPageTitle,
+                .subtitle = cat(
+                    has_tiles ? cat(grouped(counts.images, "tile", "tiles"), " of ",
+                                    grouped(counts.tiled_images, "image", "images"))
+                              : grouped(counts.images, "image", "images"),
+                    ", ", grouped(counts.boxes, "box", "boxes"), ", ",
+                    grouped(static_cast<std::int64_t>(found.classes.size()), "class", "classes"))};
   report.metrics = metrics(input, found);
   report.findings = findings(input, found);
   report.histograms = {class_histogram(input, found.counts, counts.trainable),
-                       box_size_histogram(input.facts), boxes_per_image_histogram(input.facts),
-                       image_size_histogram(input.facts), aspect_histogram(input.facts)};
+                       box_size_histogram(input.facts), boxes_per_image_histogram(input)};
   report.tables_title = "Details";
-  report.tables = {class_table(input, found), anchor_table(input, found), size_table(input.facts)};
+  report.tables = {class_table(input, found), anchor_table(input, found)};
+  if (!has_tiles) {  // which all have one size
+    report.histograms.push_back(image_size_histogram(input.facts));
+    report.histograms.push_back(aspect_histogram(input.facts));
+    report.tables.push_back(size_table(input.facts));
+  }
   if (!found.repeats.groups.empty()) {
     report.tables.push_back(identical_table(input, found.repeats));
   }
   if (!input.quarantined.empty()) report.tables.push_back(quarantine_table(input));
   report.galleries = {sample_gallery(
-      input, "Images with boxes, chosen by a hash of their ids. Crowds are dashed.")};
+      input, has_tiles ? "Tiles with boxes and their places, chosen by a hash. Crowds and partial "
+                         "boxes are dashed."
+                       : "Images with boxes, chosen by a hash of their ids. Crowds are dashed.")};
   return render_report(report);
 }
 

@@ -57,17 +57,18 @@ EmbeddedImage draw_sample(const DataPageInput& input, const SampleImage& sample)
     const auto& [x, y, width, height] = one.bbox;
     const auto label = static_cast<std::size_t>(one.label);
     draw_box(image, {x * scale, y * scale, (x + width) * scale, (y + height) * scale},
-             {.colour = label_colour(one.label), .dashed = one.iscrowd},
+             {.colour = label_colour(one.label), .dashed = one.iscrowd || one.is_partial},
              label < input.manifest.categories.size() ? input.manifest.categories[label].name : "");
   }
   const std::string truth =
       sample.label
           ? escaped(input.manifest.categories.at(static_cast<std::size_t>(*sample.label)).name)
           : grouped(static_cast<std::int64_t>(sample.annotations.size()), "box", "boxes");
-  return embed_image(image,
-                     cat(escaped(input.file_name(sample.image_id)), " · ", sample.width, " × ",
-                         sample.height, " · ", truth),
-                     kSampleSidePx);
+  return embed_image(
+      image,
+      cat(escaped(input.file_name(sample.image_id)), " · ", sample.width, " × ", sample.height,
+          sample.tile ? cat(" at ", sample.tile->x, ", ", sample.tile->y) : "", " · ", truth),
+      kSampleSidePx);
 }
 
 }  // namespace
@@ -292,11 +293,12 @@ Headline quarantine_headline(const DataPageInput& input) {
 
 Finding quarantine_finding(const DataPageInput& input) {
   const ManifestCounts& counts = input.manifest.counts;
-  return {.text = cat(grouped(counts.quarantined, "image is", "images are"), " quarantined (",
-                      quarantine_kinds(input.quarantined),
-                      "): ", percent(share(counts.quarantined, counts.quarantined + counts.images)),
-                      " of all. Neither training nor evaluation sees them; the table below has the "
-                      "reasons.")};
+  return {.text =
+              cat(grouped(counts.quarantined, "image is", "images are"), " quarantined (",
+                  quarantine_kinds(input.quarantined), "): ",
+                  percent(share(counts.quarantined, counts.quarantined + counts.source_images())),
+                  " of all. Neither training nor evaluation sees them; the table below has the "
+                  "reasons.")};
 }
 
 Table quarantine_table(const DataPageInput& input) {

@@ -5,14 +5,14 @@ import json
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy
 from numpy.typing import NDArray
 
 from ._checks import damaged, data_error, matches_xxh3, newer
 
-_FORMAT, _NEWEST_MANIFEST, _NEWEST_INDEX = "retina-batch shards", 1, 3
+_FORMAT, _NEWEST_MANIFEST, _NEWEST_INDEX = "retina-batch shards", 1, 4
 _TASKS = ("detection", "classification")
 # The manifest's text ends with its own hash, which is of the text with zeros in the place of the digits.
 _HASH_KEY, _HASH_DIGITS, _END = b'"xxh3": "', 16, b'"\n}\n'
@@ -105,9 +105,16 @@ def _manifest_of(content: Dict[str, Any], folder: str) -> Manifest:
                     index=listed(content["index"]))
 
 
-def read_index(manifest: Manifest) -> Tuple[NDArray[numpy.void], List[str]]:
-    """The entries, in the order of (shard, place), and the file names; these are empty in sets of
-    earlier writers. Raises DataError, OSError."""
+@dataclass(frozen=True, eq=False)
+class Index:
+    """`index.bin`, in the order of (shard, place)."""
+    entries: NDArray[numpy.void]
+    file_names: List[str]  # empty ones in sets of earlier writers
+    tiles: Optional[NDArray[numpy.uint32]]  # [n, 4] x, y, image width, image height; None: whole images
+
+
+def read_index(manifest: Manifest) -> Index:
+    """Raises DataError, OSError."""
     path = manifest.index.path
     manifest.index.check_size()
     with open(path, "rb") as file:
@@ -125,10 +132,18 @@ def read_index(manifest: Manifest) -> Tuple[NDArray[numpy.void], List[str]]:
         raise damaged(path, "is damaged, or belongs to another data set (its checksum does not match)")
     entries = numpy.frombuffer(content, _ENTRY, count, _INDEX_HEADER.size)
     _check_places(entries, manifest)
-    # Labels came with version 2, names with version 3.
-    names_at = _skip_labels(content, rows_at, count, path) if version > 1 else rows_at
-    names = _file_names(content, names_at, count, path) if version > 2 else [""] * count
-    return entries, names
+    # Labels came with version 2, names with version 3, tiles with version 4.
+    at = _skip_labels(content, rows_at, count, path) if version > 1 else rows_at
+    names, at = _file_names(content, at, count, path) if version > 2 else ([""] * count, at)
+    tiles = None
+    if version > 3:
+        if at + 16 * count > len(content):
+            raise damaged(path, "ends inside its tiles")
+        tiles = numpy.frombuffer(content, "<u4", 4 * count, at).reshape(count, 4)
+        at += 16 * count
+    if at != len(content):
+        raise damaged(path, f"has {len(content) - at} bytes too many")
+    return Index(entries, names, tiles)
 
 
 def _check_places(entries: NDArray[numpy.void], manifest: Manifest) -> None:
@@ -158,11 +173,9 @@ def _skip_labels(content: bytes, at: int, count: int, path: str) -> int:
     return at
 
 
-def _file_names(content: bytes, at: int, count: int, path: str) -> List[str]:
+def _file_names(content: bytes, at: int, count: int, path: str) -> Tuple[List[str], int]:
     names = []
     for _ in range(count):
         first, at = _row(content, at, 1, path)
         names.append(content[first:at].decode(errors="surrogateescape"))
-    if at != len(content):
-        raise damaged(path, f"has {len(content) - at} bytes too many")
-    return names
+    return names, at

@@ -4,7 +4,7 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
 
 import numpy
 from numpy.typing import NDArray
@@ -17,14 +17,33 @@ _HEADER = struct.Struct("<4sHHqIIIIQQ")
 _HEADER_HASH_AT = 40
 _NEWEST_VERSION = 2
 _RESCALED, _CONVERTED, _RAW = 1, 2, 4
-_BOXES, _LABEL, _FILE_NAME = 1, 2, 3
-_CROWD = 1
+_BOXES, _LABEL, _FILE_NAME, _TILE, _WHOLE_BOXES = 1, 2, 3, 4, 5
+_CROWD, _PARTIAL = 1, 2
+_TILE_PLACE = struct.Struct("<IIII")
 _BOX = numpy.dtype([("id", "<i8"), ("bbox", "<f8", 4), ("area", "<f8"), ("label", "<i4"), ("flags", "<u4")])
+
+
+class Tile(NamedTuple):
+    """Where a tile lies, in pixels of its image."""
+    x: int
+    y: int
+    image_width: int
+    image_height: int
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """All boxes of a whole image; the attributes are those of Record."""
+    boxes: NDArray[numpy.float64]
+    labels: NDArray[numpy.int64]
+    crowd: NDArray[numpy.bool_]
+    areas: NDArray[numpy.float64]
+    annotation_ids: NDArray[numpy.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """An image of a data set with its boxes, or with its class.
+    """An image of a data set, or a tile of one, with its boxes, or with its class.
 
     Attributes:
         image_id: the annotations' id of the image.
@@ -39,10 +58,14 @@ class Record:
         crowd: bool [N], COCO's iscrowd.
         areas: float64 [N], COCO's area, square pixels.
         annotation_ids: int64 [N].
+        partial: bool [N], of a tile's boxes those that it shows too little of to be objects there.
         label: the class of the whole image, a place in `Shards.classes`, in a classification set,
             which has no boxes; None in a detection set.
         rescaled: `--max-side` made image and boxes smaller than the source.
         converted: the image was made from another format or turned upright.
+        tile: of a tile (`coco-pack --tile`) its place, else None; `image_id` and `file_name` are
+            those of its image, `width`, `height` and `boxes` its own.
+        whole: of an image's first tile the whole image's boxes, in its pixels; else None.
     """
     image_id: int
     file_name: str
@@ -55,13 +78,17 @@ class Record:
     crowd: NDArray[numpy.bool_]
     areas: NDArray[numpy.float64]
     annotation_ids: NDArray[numpy.int64]
+    partial: NDArray[numpy.bool_]
     label: Optional[int]
     rescaled: bool
     converted: bool
+    tile: Optional[Tile]
+    whole: Optional[Boxes]
 
     def __repr__(self) -> str:
         content = f"{len(self.boxes)} boxes" if self.label is None else f"label {self.label}"
-        return f"<Record {self.image_id}: {self.file_name!r}, {self.width} x {self.height}, {content}>"
+        place = f" at {self.tile.x}, {self.tile.y}" if self.tile else ""
+        return f"<Record {self.image_id}: {self.file_name!r}, {self.width} x {self.height}{place}, {content}>"
 
     @property
     def corners(self) -> NDArray[numpy.float64]:
@@ -102,9 +129,14 @@ def decode_record(content: bytes, place: str) -> Record:
     is_raw = flags & _RAW != 0
     if width == 0 or height == 0 or (is_raw and image_bytes != width * height * 3):
         raise damaged(place, f"has an impossible image size (got {width} x {height} in {image_bytes} bytes)")
-    return Record(image_id=image_id, width=width, height=height, image=payload[annotation_bytes:],
-                  encoding="raw" if is_raw else "jpeg", rescaled=flags & _RESCALED != 0,
-                  converted=flags & _CONVERTED != 0, **_annotations(payload[:annotation_bytes], place))
+    record = Record(image_id=image_id, width=width, height=height, image=payload[annotation_bytes:],
+                    encoding="raw" if is_raw else "jpeg", rescaled=flags & _RESCALED != 0,
+                    converted=flags & _CONVERTED != 0, **_annotations(payload[:annotation_bytes], place))
+    tile = record.tile
+    if tile is not None and (tile.x + width > tile.image_width or tile.y + height > tile.image_height):
+        raise damaged(place, f"tile lies outside its image (got {width} x {height} at {tile.x}, {tile.y} of "
+                             f"{tile.image_width} x {tile.image_height})")
+    return record
 
 
 def _annotations(part: bytes, place: str) -> Dict[str, Any]:
@@ -117,14 +149,27 @@ def _annotations(part: bytes, place: str) -> Dict[str, Any]:
     label = blocks.get(_LABEL)
     if label is not None and (len(label) != 4 or _BOXES in blocks):
         raise damaged(place, "has a wrong class of the whole image")
-    content = blocks.get(_BOXES, b"")
+    tile = blocks.get(_TILE)
+    if (tile is not None and len(tile) != _TILE_PLACE.size) or (tile is None and _WHOLE_BOXES in blocks):
+        raise damaged(place, "has a wrong place of a tile")
+    whole = blocks.get(_WHOLE_BOXES)
+    boxes = _boxes(blocks.get(_BOXES, b""), place)
+    return {"file_name": blocks.get(_FILE_NAME, b"").decode(errors="surrogateescape"),
+            "label": None if label is None else int.from_bytes(label, "little"),
+            "tile": None if tile is None else Tile(*_TILE_PLACE.unpack(tile)),
+            "whole": None if whole is None else Boxes(**_box_fields(_boxes(whole, place))),
+            "partial": boxes["flags"] & _PARTIAL != 0, **_box_fields(boxes)}
+
+
+def _boxes(content: bytes, place: str) -> NDArray[numpy.void]:
     if len(content) % _BOX.itemsize != 0:
         raise damaged(place, f"box block has a wrong length (got {len(content)} bytes, want a multiple of "
                              f"{_BOX.itemsize})")
-    boxes = numpy.frombuffer(content, _BOX)
-    return {"file_name": blocks.get(_FILE_NAME, b"").decode(errors="surrogateescape"),
-            "label": None if label is None else int.from_bytes(label, "little"),
-            "boxes": boxes["bbox"].astype(numpy.float64), "labels": boxes["label"].astype(numpy.int64),
+    return numpy.frombuffer(content, _BOX)
+
+
+def _box_fields(boxes: NDArray[numpy.void]) -> Dict[str, Any]:
+    return {"boxes": boxes["bbox"].astype(numpy.float64), "labels": boxes["label"].astype(numpy.int64),
             "crowd": boxes["flags"] & _CROWD != 0, "areas": boxes["area"].astype(numpy.float64),
             "annotation_ids": boxes["id"].astype(numpy.int64)}
 

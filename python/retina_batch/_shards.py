@@ -5,7 +5,7 @@ import copy
 import operator
 import os
 from collections.abc import Sequence
-from typing import Any, Dict, List, Tuple, Union, overload
+from typing import Any, Dict, List, Optional, Tuple, Union, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -50,7 +50,8 @@ class Shards(Sequence["Record"]):
         self.task: str = self._manifest.task
         self.classes: Tuple[str, ...] = self._manifest.classes
         self.category_ids: Tuple[int, ...] = self._manifest.category_ids
-        self._entries, self._file_names = read_index(self._manifest)
+        index = read_index(self._manifest)
+        self._entries, self._file_names, self._tiles = index.entries, index.file_names, index.tiles
         self._places = range(len(self._entries))  # in the index, of this view's records
         # Where the records lie in each shard that was read; views share it.
         self._spans: Dict[int, NDArray[numpy.int64]] = {}
@@ -90,6 +91,14 @@ class Shards(Sequence["Record"]):
         """The name of each record's image, in order, without reading it."""
         return [self._file_names[place] for place in self._places]
 
+    @property
+    def tiles(self) -> Optional[NDArray[numpy.uint32]]:
+        """[len, 4]: each record's x and y in its image, and the image's width and height, without
+        reading it; None where the records are whole images."""
+        if self._tiles is None:
+            return None
+        return self._tiles[numpy.arange(self._places.start, self._places.stop, self._places.step)]
+
     def _read(self, place: int) -> Record:
         entry, file_name = self._entries[place], self._file_names[place]
         shard = self._manifest.shards[entry["shard"]]
@@ -99,8 +108,9 @@ class Shards(Sequence["Record"]):
             content = file.read(size)
         name = f"{shard.path}: record {entry['place']}" + (f" ({file_name})" if file_name else "")
         record = decode_record(content, name)
-        got = (record.image_id, record.file_name, record.width, record.height, len(record.boxes))
-        want = (entry["image_id"], file_name, entry["width"], entry["height"], entry["boxes"])
+        tile = None if self._tiles is None else tuple(map(int, self._tiles[place]))
+        got = (record.image_id, record.file_name, record.width, record.height, len(record.boxes), record.tile)
+        want = (entry["image_id"], file_name, entry["width"], entry["height"], entry["boxes"], tile)
         if got != want:
             raise damaged(name, f"disagrees with the index (got image {got[0]}, {got[1]}, want {want[0]}, "
                                 f"{want[1]})")

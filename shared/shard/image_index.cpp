@@ -21,8 +21,6 @@ constexpr std::string_view kIndexMagic = "RIDX";
 constexpr std::size_t kIndexVersionAt = 4, kEntryBytesAt = 6, kCountAt = 8, kHashAt = 16,
                       kHeaderBytes = 24;
 constexpr std::uint16_t kEntryBytes = 32;
-// An index without tiles keeps the version that every reader opens.
-constexpr std::uint16_t kUntiledVersion = 3;
 
 int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
   const auto value = get<std::uint32_t>(bytes, at);
@@ -53,9 +51,9 @@ void put_rows(std::string& content, const std::vector<IndexEntry>& entries) {
 }
 
 // Reads that part from front to back; `name` begins every error.
-class RowReader {
+class IndexRows {
  public:
-  RowReader(std::string_view rows, const std::string& name) : rows_(rows), name_(name) {}
+  IndexRows(std::string_view rows, const std::string& name) : rows_(rows), name_(name) {}
 
   void read_labels(IndexEntry& entry) {
     const std::uint32_t count = number();
@@ -149,7 +147,7 @@ std::string encode_index(const std::vector<IndexEntry>& entries) {
   const bool has_tiles = !entries.empty() && entries.front().tile.has_value();
   for (const IndexEntry& entry : entries) RETINA_CHECK(entry.tile.has_value() == has_tiles);
   std::string bytes(kIndexMagic);
-  put(bytes, has_tiles ? kIndexVersion : kUntiledVersion);
+  put(bytes, has_tiles ? kIndexVersion : kUntiledIndexVersion);
   put(bytes, kEntryBytes);
   put(bytes, static_cast<std::uint64_t>(entries.size()));
   put(bytes, xxh3(bytes + content));
@@ -199,7 +197,7 @@ std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& 
                   .shard = get<std::uint32_t>(entry, 24),
                   .place = get<std::uint32_t>(entry, 28)};
   }
-  RowReader rows(content.substr(count * kEntryBytes), name);
+  IndexRows rows(content.substr(count * kEntryBytes), name);
   for (IndexEntry& entry : entries) {
     if (has_labels) rows.read_labels(entry);
   }

@@ -15,6 +15,8 @@ namespace retina {
 
 // The newest version in an index header. Part of the format; never renumber.
 inline constexpr std::uint16_t kIndexVersion = 4;
+// An index without tiles keeps the version that earlier readers open.
+inline constexpr std::uint16_t kUntiledIndexVersion = 3;
 
 // One image, in the order of (shard, place).
 struct IndexEntry {

@@ -57,8 +57,14 @@ void write_counts(JsonWriter& json, const Manifest& manifest) {
   }
   json.field("rescaled", counts.rescaled)
       .field("converted", counts.converted)
-      .field("quarantined", counts.quarantined)
-      .end_object();
+      .field("quarantined", counts.quarantined);
+  if (manifest.options.tile) {
+    json.field("tiled_images", counts.tiled_images)
+        .field("whole_boxes", counts.whole_boxes)
+        .field("partial", counts.partial)
+        .field("cut", counts.cut);
+  }
+  json.end_object();
 }
 
 void write_categories(JsonWriter& json, const Manifest& manifest) {
@@ -111,7 +117,23 @@ ManifestCounts read_counts(const JsonView& view, Task task) {
   counts.degenerate = read_count(view, "degenerate");
   counts.trainable = read_count(view, "trainable");
   counts.images_without_boxes = read_count(view, "images_without_boxes");
+  if (!view.has("tiled_images")) return counts;
+  counts.tiled_images = read_count(view, "tiled_images");
+  counts.whole_boxes = read_count(view, "whole_boxes");
+  counts.partial = read_count(view, "partial");
+  counts.cut = read_count(view, "cut");
   return counts;
+}
+
+std::optional<TileRule> read_tile_rule(const JsonView& options) {
+  if (!options.has("tile")) return std::nullopt;
+  const JsonView view = options.at("tile");
+  const TileRule rule{.side_px = read_px(view, "side_px"),
+                      .overlap = view.at("overlap").as_double(),
+                      .visibility = view.at("visibility").as_double(),
+                      .empty = view.at("empty").as_double()};
+  if (rule.side_px == 0 || !(rule.overlap >= 0 && rule.overlap < 1)) view.fail("makes no tiles");
+  return rule;
 }
 
 // The value of the word at `key`; the first choice where an earlier version wrote none.
@@ -192,9 +214,18 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
       .field("exif", word_of(kExifPolicies, options.exif))
       .field("check", word_of(kImageChecks, options.check))
       .field("part", options.part);
-  // Sets of JPEGs stay what they were, byte for byte.
+  // Sets of JPEGs, and of whole images, stay what they were, byte for byte.
   if (options.encoding != ImageEncoding::kJpeg) {
     json.field("encoding", word_of(kImageEncodings, options.encoding));
+  }
+  if (options.tile) {
+    json.key("tile")
+        .begin_object()
+        .field("side_px", options.tile->side_px)
+        .field("overlap", options.tile->overlap)
+        .field("visibility", options.tile->visibility)
+        .field("empty", options.tile->empty)
+        .end_object();
   }
 }
 
@@ -232,7 +263,8 @@ ManifestOptions read_manifest_options(const JsonView& view) {
           .convert = view.has("convert") && view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
           .check = read_word(view, "check", kImageChecks),
-          .part = view.has("part") ? view.at("part").as_string() : ""};
+          .part = view.has("part") ? view.at("part").as_string() : "",
+          .tile = read_tile_rule(view)};
 }
 
 std::string manifest_hash(const Manifest& manifest) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "shared/base/task.h"
 #include "shared/coco/category.h"
 #include "shared/shard/record.h"
+#include "shared/shard/tile.h"
 
 namespace retina {
 
@@ -55,22 +57,32 @@ struct ManifestOptions {
   bool convert = false;                           // PNG, TIFF and WebP are taken
   ExifPolicy exif = ExifPolicy::kIgnore;
   ImageCheck check = ImageCheck::kFull;
-  std::string part{};  // of --split: "train 0.9", "validation 0.9"; empty: all images
+  std::string part{};              // of --split: "train 0.9", "validation 0.9"; empty: all images
+  std::optional<TileRule> tile{};  // the records are tiles
 
   friend bool operator==(const ManifestOptions&, const ManifestOptions&) = default;
 };
 
-// Of a classification set, those of boxes are 0.
+// Of a classification set, those of boxes are 0. In a set of tiles, all but the last group are
+// about tiles and the boxes in them: an object is counted in each tile that shows some of it.
 struct ManifestCounts {
-  std::int64_t images = 0;
+  std::int64_t images = 0;      // records
   std::int64_t boxes = 0;       // all annotations of these images
   std::int64_t crowds = 0;      // of them
   std::int64_t degenerate = 0;  // of them: not a crowd, and no width or height to train on
-  std::int64_t trainable = 0;   // boxes - crowds - degenerate
+  std::int64_t trainable = 0;   // boxes - crowds - degenerate - partial
   std::int64_t images_without_boxes = 0;
-  std::int64_t rescaled = 0;   // images made smaller by max_side_px
-  std::int64_t converted = 0;  // images that were made by convert or exif
-  std::int64_t quarantined = 0;
+  std::int64_t rescaled = 0;     // images made smaller by max_side_px
+  std::int64_t converted = 0;    // images that were made by convert or exif
+  std::int64_t quarantined = 0;  // images, never tiles
+  // Of a set of tiles alone.
+  std::int64_t tiled_images = 0;  // that the tiles come from
+  std::int64_t whole_boxes = 0;   // of these images, each once
+  std::int64_t partial = 0;       // boxes that their tile shows too little of
+  std::int64_t cut = 0;           // boxes to train on that end at a tile's edge inside the image
+
+  // Of the source that are in the set.
+  std::int64_t source_images() const { return tiled_images > 0 ? tiled_images : images; }
 
   friend bool operator==(const ManifestCounts&, const ManifestCounts&) = default;
 };

@@ -5,6 +5,16 @@
 
 namespace retina {
 
+// How coco-pack cuts images into tiles; in the manifest of a set of tiles.
+struct TileRule {
+  int side_px = 0;
+  double overlap = 0.2;     // of neighbours, as a share of the side, 0 to below 1
+  double visibility = 0.4;  // least share of a box inside a tile for it to be an object there
+  double empty = 1;         // share of the tiles without any box that are kept
+
+  friend bool operator==(const TileRule&, const TileRule&) = default;
+};
+
 // All in pixels of the whole image; the tile's own size is the record's.
 struct TilePlace {
   int x = 0, y = 0;  // its upper left corner

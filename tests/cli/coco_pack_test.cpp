@@ -253,6 +253,33 @@ TEST_F(CocoPack, KilledAtRandomMomentsItEndsWithTheSameBytes) {
   expect_kills_change_nothing(folder_, [&](const std::string& set) { return command(set); });
 }
 
+// Shards end inside images.
+TEST_F(CocoPack, OfTilesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
+  expect_kills_change_nothing(folder_, [&](const std::string& set) {
+    return command(set, {"--tile", "32", "--tile-empty", "0.5"});
+  });
+}
+
+TEST_F(CocoPack, OfTilesTellsHowManyOfHowManyImages) {
+  const std::vector<std::string> arguments =
+      command(folder_ / "set", {"--tile", "32", "--encoding", "raw"});
+  const ProcessResult packed = run_process(arguments);
+  EXPECT_EQ(packed.exit_code, 0) << packed.err;
+  EXPECT_THAT(packed.out, HasSubstr("  images        60 (7 quarantined), with "));
+  EXPECT_THAT(packed.out, HasSubstr(" of 32 px, overlap 0.2"));
+  EXPECT_THAT(packed.err, HasSubstr("7 of 67 images are quarantined"));
+  EXPECT_THAT(run_process(arguments).out, HasSubstr(" tiles of 60 images in "));
+  EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "set"}).out,
+              HasSubstr(" tiles of 60 images, "));
+}
+
+TEST_F(CocoPack, OfTilesRefusesWhatExcludesThem) {
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", "--max-side", "50"}), 64),
+              HasSubstr("either --tile or --max-side"));
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile-overlap", "0.5"}), 64),
+              HasSubstr("has no effect without --tile"));
+}
+
 // Sets for classification.
 class PackClasses : public CocoPack {
  protected:

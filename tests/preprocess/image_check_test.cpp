@@ -89,7 +89,7 @@ TEST_F(Continue, AnImageThatWasPutBackIsPackedByTheRunThatContinues) {
   // The second shard's run had left its first image out.
   FinishedShard second = journal.read().at(1);
   const std::int64_t id =
-      ShardSet(folder_ / "whole").index()[journal.read().at(0).next_image].image_id;
+      ShardSet(folder_ / "whole").index()[journal.read().at(0).next.image].image_id;
   second.quarantined = {
       {.image_id = id, .file_name = "x.jpg", .kind = "missing", .reason = "does not exist"}};
   second.sources.erase(second.sources.begin());

@@ -46,7 +46,7 @@ class Continue : public testing::Test {
           const std::string path = image_path(set.index()[next_image].image_id);
           note.sources.push_back(source_file(read_file(path), modified_ns(path)));
         }
-        note.next_image = next_image;
+        note.next = {.image = next_image};
         note.shard.file.name.clear();
         journal.add(shard, note);
       }

@@ -62,7 +62,7 @@ class PackedClasses : public testing::TestWithParam<AnnotationFormat> {
         ASSERT_FALSE(images.read(read.instances.images[image].file_name, source));
         note.sources.push_back(source.file);
       }
-      note.next_image = next_image;
+      note.next = {.image = next_image};
       note.shard.file.name.clear();
       journal.add(shard, note);
     }

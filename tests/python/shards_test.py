@@ -46,6 +46,7 @@ class PythonShards(unittest.TestCase):
         cls.place.render_scenes(24, 2)
         # Shards of several records, and such whose small records lie inside the tree's pages.
         cls.scenes = cls.place.pack_scenes("train", "--shard-size", "128KiB")
+        cls.tiles = cls.place.pack_scenes("val", "--tile", "200", "--encoding", "raw")
         cls.classes = cls.place.pack_classes("classes", 300, 16)
         cls.raw = cls.place.pack_classes("raw", 30, 40, "--encoding", "raw", "--max-side", "20")
 
@@ -73,6 +74,30 @@ class PythonShards(unittest.TestCase):
             crowds += record.crowd.sum()
         self.assertEqual(images, {})
         self.assertGreater(crowds, 2)
+
+    def test_tiles_know_their_place_and_the_first_one_its_images_boxes(self):
+        need("PIL")
+        import numpy
+        from PIL import Image
+        shards, truth = self.Shards(self.tiles), self.place.exported(self.tiles)
+        self.assertEqual(len(shards.tiles), len(shards))
+        self.assertEqual(shards[3:1:-1].tiles.tolist(), shards.tiles[3:1:-1].tolist())
+        self.assertIsNone(self.Shards(self.scenes).tiles)
+        partial, whole = 0, []
+        for record, place in zip(shards, shards.tiles.tolist()):
+            x, y, width, height = record.tile
+            self.assertEqual([x, y, width, height], place)
+            source = Image.open(self.place.path / "scenes/images/val2017" / record.file_name).convert("RGB")
+            self.assertEqual(source.size, (width, height))
+            cut = numpy.array(source)[y:y + record.height, x:x + record.width]
+            self.assertTrue(numpy.array_equal(record.pixels(), cut))
+            self.assertFalse((record.partial & record.crowd).any())
+            partial += record.partial.sum()
+            self.assertEqual(record.whole is not None, (x, y) == (0, 0))
+            if record.whole is not None:
+                whole += zip(record.whole.annotation_ids.tolist(), record.whole.boxes.tolist())
+        self.assertEqual(partial, shards.manifest["counts"]["partial"])
+        self.assertEqual(sorted(whole), sorted((one["id"], one["bbox"]) for one in truth["annotations"]))
 
     def test_an_image_is_the_file_that_was_packed(self):
         for record in self.Shards(self.scenes):
@@ -275,8 +300,8 @@ class PythonShardsDamage(unittest.TestCase):
         manifest.write_text(text.replace('"detection"', '"segmentation"'))
         self.expect_refusal_of_both(manifest, 'got "segmentation"')
         manifest.write_text(text)
-        self.change(index, 4, b"\x04\0")
-        self.expect_refusal_of_both(index, "got index version 4, want at most 3")
+        self.change(index, 4, b"\x05\0")
+        self.expect_refusal_of_both(index, "got index version 5, want at most 4")
         self.change(index, 4, b"\x03\0")
         self.change(self.shard, self.record_at(self.shard) + 4, b"\x03\0")
         with without_checksums():  # which cover the version

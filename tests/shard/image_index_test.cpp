@@ -23,6 +23,31 @@ TEST(ImageIndex, ReadsBackAsItWasWritten) {
   EXPECT_TRUE(decode_index(encode_index({}), "i").empty());
 }
 
+std::vector<IndexEntry> tile_entries() {
+  std::vector<IndexEntry> entries = some_entries();
+  entries[0].tile = {.x = 10, .y = 0, .image_width = 13, .image_height = 4};
+  entries[1].tile = {.x = 0, .y = 7, .image_width = 30, .image_height = 2147483647};
+  return entries;
+}
+
+TEST(ImageIndex, OfTilesReadsBackAsItWasWrittenInANewerVersion) {
+  EXPECT_EQ(decode_index(encode_index(tile_entries()), "i"), tile_entries());
+  EXPECT_EQ(encode_index(tile_entries())[4], static_cast<char>(kIndexVersion));
+  EXPECT_EQ(encode_index(some_entries())[4], static_cast<char>(kUntiledIndexVersion));
+  EXPECT_EQ(record_name(tile_entries()[0]), "record 0 (a/5.jpg, tile 3x4+10+0)");
+}
+
+TEST(ImageIndex, RejectsATileOutsideItsImage) {
+  for (const TilePlace& tile : {TilePlace{.x = 11, .image_width = 13, .image_height = 4},
+                                TilePlace{.y = 1, .image_width = 13, .image_height = 4},
+                                TilePlace{.x = -1, .image_width = 13, .image_height = 4},
+                                TilePlace{.image_width = 2, .image_height = 4}}) {
+    std::vector<IndexEntry> entries = tile_entries();
+    entries[0].tile = tile;
+    EXPECT_EQ(error_kind([&] { decode_index(encode_index(entries), "i"); }), ErrorKind::kData);
+  }
+}
+
 TEST(ImageIndex, NamesAnImageByItsFileAndOneOfAnEarlierVersionByItsId) {
   const std::vector<IndexEntry> entries = some_entries();
   EXPECT_EQ(image_name(entries[0]), "a/5.jpg (image 5)");
@@ -38,14 +63,15 @@ TEST(ImageIndex, AnImageWithoutBoxesMayHaveOneClass) {
 }
 
 TEST(ImageIndex, RejectsEveryFlippedBitAndTruncation) {
-  const std::string bytes = encode_index(some_entries());
-  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
-    std::string damaged = bytes;
-    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    EXPECT_EQ(error_kind([&] { decode_index(damaged, "i"); }), ErrorKind::kData) << "bit " << bit;
-  }
-  for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_EQ(error_kind([&] { decode_index(bytes.substr(0, size), "i"); }), ErrorKind::kData);
+  for (const std::string& bytes : {encode_index(some_entries()), encode_index(tile_entries())}) {
+    for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+      std::string damaged = bytes;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      EXPECT_EQ(error_kind([&] { decode_index(damaged, "i"); }), ErrorKind::kData) << "bit " << bit;
+    }
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      EXPECT_EQ(error_kind([&] { decode_index(bytes.substr(0, size), "i"); }), ErrorKind::kData);
+    }
   }
 }
 

@@ -39,6 +39,26 @@ TEST(Manifest, ReadsBackAsItWasWritten) {
   EXPECT_EQ(read.class_count(), 2);
 }
 
+TEST(Manifest, OfTilesKeepsTheirRuleAndCountsAndOthersKeepTheirBytes) {
+  Manifest manifest = some_manifest();
+  const std::string untiled = encode_manifest(manifest);
+  EXPECT_THAT(untiled, testing::Not(HasSubstr("tile")));
+  EXPECT_EQ(decode_manifest(untiled, "m").options.tile, std::nullopt);
+  manifest.options.tile = {.side_px = 800, .overlap = 0.25, .visibility = 0.5, .empty = 0.1};
+  manifest.counts.tiled_images = 1;
+  manifest.counts.whole_boxes = 3;
+  manifest.counts.partial = 2;
+  manifest.counts.cut = 1;
+  const std::string text = encode_manifest(manifest);
+  const Manifest read = decode_manifest(text, "m");
+  EXPECT_EQ(encode_manifest(read), text);
+  EXPECT_EQ(read.options, manifest.options);
+  EXPECT_EQ(read.counts, manifest.counts);
+  EXPECT_EQ(read.counts.source_images(), 1);
+  manifest.options.tile->overlap = 1;
+  EXPECT_EQ(error_kind([&] { decode_manifest(encode_manifest(manifest), "m"); }), ErrorKind::kData);
+}
+
 Manifest classification_manifest() {
   Manifest manifest = some_manifest();
   manifest.task = Task::kClassification;

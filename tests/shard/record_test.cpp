@@ -47,6 +47,46 @@ TEST(Record, ReadsBackAsItWasWritten) {
   }
 }
 
+Record tile_record(std::string& storage) {
+  Record record = small_record(5, 40, storage);
+  record.file_name = "a/1.jpg";
+  record.tile = {.x = 100, .y = 0, .image_width = 100 + record.width, .image_height = 5000};
+  record.annotations.push_back({.id = 9, .bbox = {0, 1, 2, 3}, .area = 4, .is_partial = true});
+  return record;
+}
+
+TEST(Record, OfATileReadsBackAsItWasWritten) {
+  std::string storage;
+  Record record = tile_record(storage);
+  for (const bool is_first : {false, true}) {
+    if (is_first) record.whole_annotations = {{.id = 9, .bbox = {100, 1, 20, 3}, .area = 60}};
+    const std::string bytes = encode_record(record);
+    EXPECT_EQ(bytes.size(), record_size_bytes(record));
+    const Record read = decode_record(bytes, "r");
+    expect_equal(read, record);
+    EXPECT_EQ(read.tile, record.tile);
+    EXPECT_TRUE(read.annotations.back().is_partial);
+    ASSERT_EQ(read.whole_annotations.has_value(), is_first);
+    if (!is_first) continue;
+    ASSERT_EQ(read.whole_annotations->size(), 1U);
+    EXPECT_EQ(read.whole_annotations->front().bbox, record.whole_annotations->front().bbox);
+  }
+}
+
+TEST(Record, OfATileLiesInsideItsImage) {
+  std::string storage;
+  Record record = tile_record(storage);
+  record.tile->x += 1;
+  EXPECT_EQ(error_kind([&] { decode_record(encode_record(record), "r"); }), ErrorKind::kData);
+}
+
+TEST(Record, ABoxThatATileShowsTooLittleOfIsNotTrainable) {
+  RecordAnnotation box{.id = 1, .bbox = {0, 0, 5, 5}, .area = 25};
+  EXPECT_TRUE(is_trainable(box, 10, 10));
+  box.is_partial = true;
+  EXPECT_FALSE(is_trainable(box, 10, 10));
+}
+
 Record raw_record(std::string& storage) {
   Record record = small_record(4, 5 * 4 * 3, storage);
   record.width = 5;
