@@ -115,6 +115,13 @@ int RowReader::bounded(int count) const {
   return std::clamp(count, 0, height_ - next_row_);
 }
 
+// The row of the warning that status() tells: the first one, of a TIFF, whose tags may be unknown
+// to libtiff, the last.
+void RowReader::note_warning(int warnings_before) {
+  const bool is_told = warnings_before == 0 || format_ == "TIFF";
+  if (is_told && rows_->warning_count() > warnings_before) warning_row_ = next_row_;
+}
+
 void RowReader::update() {
   status_ = rows_->status();
   if (!status_.ok) {
@@ -135,7 +142,7 @@ const DecodeStatus& RowReader::read(int count, Image& out) {
   for (int i = 0; i < wanted; ++i, row += row_bytes) {
     const int warnings_before = rows_->warning_count();
     if (!rows_->read_row(row)) break;
-    if (warnings_before == 0 && rows_->warning_count() > 0) warning_row_ = next_row_;
+    note_warning(warnings_before);
     ++next_row_;
   }
   update();
@@ -147,7 +154,7 @@ const DecodeStatus& RowReader::skip(int count) {
   const int wanted = bounded(count);
   const int warnings_before = rows_->warning_count();
   if (wanted > 0 && rows_->skip_rows(wanted)) {
-    if (warnings_before == 0 && rows_->warning_count() > 0) warning_row_ = next_row_;
+    note_warning(warnings_before);
     next_row_ += wanted;
   }
   update();

@@ -60,6 +60,7 @@ class RowReader {
   void open(const RowOptions& options);
   void stretch(const RowOptions& options);
   OpenRows open_rows(const RowOptions& options);
+  void note_warning(int warnings_before);
   void update();
 
   FileReader file_;
@@ -68,7 +69,7 @@ class RowReader {
   int width_ = 0, height_ = 0, next_row_ = 0;
   DecodeStatus status_{};
   std::unique_ptr<FormatRows> rows_{};
-  std::optional<int> warning_row_{};  // of the first complaint after the header
+  std::optional<int> warning_row_{};  // of the complaint that status() tells, after the header
 };
 
 struct ReducedImage {
