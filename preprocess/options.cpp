@@ -8,7 +8,9 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/host.h"
+#include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
+#include "shared/image/stretch.h"
 
 namespace retina {
 namespace {
@@ -84,6 +86,11 @@ void PackOptions::validate() const {
   refuse_if(is_raw && !encodes() && !is_cifar10,
             "--encoding raw: has no effect without --max-side, --convert or --exif apply",
             kOriginals);
+  refuse_if(!stretch.empty() && !parse_stretch(stretch),
+            cat("--stretch: got ", escaped(stretch),
+                ", want two percentiles LOW,HIGH with 0 <= LOW < HIGH <= 100, as 2,98"));
+  refuse_if(!stretch.empty() && !convert, "--stretch: has no effect without --convert",
+            "it is for TIFFs and PNGs of more than 8 bits a sample");
   refuse_if(is_raw && quality, "--quality: has no effect with --encoding raw",
             "raw images lose nothing");
 }
@@ -129,6 +136,7 @@ ManifestOptions PackOptions::manifest_options() const {
           .convert = convert,
           .exif = exif,
           .check = check,
+          .stretch = stretch,
           .part = part ? part->text() : ""};
 }
 

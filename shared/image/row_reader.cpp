@@ -38,9 +38,10 @@ class WholeRows : public FormatRows {
   int next_ = 0;
 };
 
-OpenRows open_whole(const FileReader& file, const std::string& cure) {
-  std::string bytes(file.size_bytes(), '\0');
-  bytes.resize(file.read_at(0, bytes.data(), bytes.size()));
+OpenRows open_whole(ImageBytes& content, const std::string& cure) {
+  std::string bytes(content.size_bytes(), '\0');
+  bytes.resize(content.read_at(0, bytes.data(), bytes.size()));
+  content.rethrow();
   OpenRows out;
   JpegDecoder decoder;
   Image image;
@@ -62,7 +63,12 @@ OpenRows open_whole(const FileReader& file, const std::string& cure) {
 
 }  // namespace
 
-RowReader::RowReader(const std::string& path, const RowOptions& options) : file_(path) {
+RowReader::RowReader(const std::string& path, const RowOptions& options)
+    : file_(path), bytes_(*file_) {
+  open(options);
+}
+
+RowReader::RowReader(const ImageBytes& bytes, const RowOptions& options) : bytes_(bytes) {
   open(options);
 }
 
@@ -74,14 +80,15 @@ OpenRows RowReader::open_rows(const RowOptions& options) {
   if (format_ == "PNG") {
     OpenRows out = open_png_rows(bytes_, options.stretch.has_value());
     if (!out.status.ok || out.rows != nullptr) return out;
-    return open_whole(file_, "; an interlaced PNG must be held in memory: make it a plain one");
+    return open_whole(bytes_, "; an interlaced PNG must be held in memory: make it a plain one");
   }
-  return open_whole(file_, "; a WebP must be held in memory: make it a tiled TIFF");
+  return open_whole(bytes_, "; a WebP must be held in memory: make it a tiled TIFF");
 }
 
 void RowReader::open(const RowOptions& options) {
   std::array<char, kStartBytes> start{};
-  const std::size_t count = file_.read_at(0, start.data(), start.size());
+  const std::size_t count = bytes_.read_at(0, start.data(), start.size());
+  bytes_.rethrow();
   const std::string_view begin(start.data(), count);
   format_ = image_format(begin);
   if (!is_image_format(format_)) {
@@ -159,6 +166,17 @@ const DecodeStatus& RowReader::skip(int count) {
   }
   update();
   return status_;
+}
+
+DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out) {
+  RowReader reader(ImageBytes(bytes), {.stretch = stretch});
+  DecodeStatus status = reader.status();
+  if (!status.ok) return status;
+  if (has_too_many_pixels(reader.width(), reader.height(), kDefaultMaxPixels, status.problem)) {
+    status.ok = false;
+    return status;
+  }
+  return reader.read(reader.height(), out);
 }
 
 ReducedImage read_reduced(const std::string& path, int max_side_px,

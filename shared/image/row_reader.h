@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "shared/image/decode_status.h"
 #include "shared/image/format_rows.h"
@@ -33,6 +34,8 @@ class RowReader {
   // Reads the header, and to stretch an image all of it. Throws as FileReader; what is wrong with
   // the image is in status().
   explicit RowReader(const std::string& path, const RowOptions& options = {});
+  // The same for a file's content, which must live as long as this.
+  explicit RowReader(const ImageBytes& bytes, const RowOptions& options = {});
   ~RowReader();
   RowReader(RowReader&&) = delete;
 
@@ -63,14 +66,17 @@ class RowReader {
   void note_warning(int warnings_before);
   void update();
 
-  FileReader file_;
-  ImageBytes bytes_{file_};
+  std::optional<FileReader> file_{};
+  ImageBytes bytes_;
   std::string format_{};
   int width_ = 0, height_ = 0, next_row_ = 0;
   DecodeStatus status_{};
   std::unique_ptr<FormatRows> rows_{};
   std::optional<int> warning_row_{};  // of the complaint that status() tells, after the header
 };
+
+// decode_any_image() with a stretch, of `bytes` with kDefaultMaxPixels at most.
+DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out);
 
 struct ReducedImage {
   DecodeStatus status{};      // as RowReader's

@@ -1,5 +1,6 @@
 #include "shared/image/stretch.h"
 
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -30,6 +31,17 @@ class StretchedRows : public FormatRows {
 };
 
 }  // namespace
+
+std::optional<Stretch> parse_stretch(const std::string& text) {
+  Stretch stretch;
+  const char* const end = text.data() + text.size();
+  const auto low = std::from_chars(text.data(), end, stretch.low);
+  if (low.ec != std::errc() || low.ptr == end || *low.ptr != ',') return std::nullopt;
+  const auto high = std::from_chars(low.ptr + 1, end, stretch.high);
+  if (high.ec != std::errc() || high.ptr != end) return std::nullopt;
+  const bool is_ordered = 0 <= stretch.low && stretch.low < stretch.high && stretch.high <= 100;
+  return is_ordered ? std::optional(stretch) : std::nullopt;
+}
 
 void SampleHistogram::add(const std::uint16_t* rgb, int pixel_count) {
   for (int i = 0; i < pixel_count; ++i, rgb += 3) {

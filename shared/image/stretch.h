@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "shared/image/format_rows.h"
@@ -15,6 +17,9 @@ namespace retina {
 struct Stretch {
   double low = 2, high = 98;
 };
+
+// "2,98"; nothing where the text says no such two.
+std::optional<Stretch> parse_stretch(const std::string& text);
 
 // The samples of an image, counted.
 class SampleHistogram {

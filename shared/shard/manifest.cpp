@@ -196,6 +196,7 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
   if (options.encoding != ImageEncoding::kJpeg) {
     json.field("encoding", word_of(kImageEncodings, options.encoding));
   }
+  if (!options.stretch.empty()) json.field("stretch", options.stretch);
 }
 
 std::string encode_manifest(const Manifest& manifest) {
@@ -232,6 +233,7 @@ ManifestOptions read_manifest_options(const JsonView& view) {
           .convert = view.has("convert") && view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
           .check = read_word(view, "check", kImageChecks),
+          .stretch = view.has("stretch") ? view.at("stretch").as_string() : "",
           .part = view.has("part") ? view.at("part").as_string() : ""};
 }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/base/cat.h"
@@ -264,7 +265,7 @@ void fill_row(std::vector<std::uint8_t>& row, int y) {
   }
 }
 
-void write_large_jpeg(const std::string& path, int side_px) {
+void write_large_jpeg(const std::string& path, int side_px, bool is_progressive = false) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"),
                                                              std::fclose);
   ASSERT_NE(file, nullptr);
@@ -277,6 +278,7 @@ void write_large_jpeg(const std::string& path, int side_px) {
   info.input_components = 3;
   info.in_color_space = JCS_RGB;
   jpeg_set_defaults(&info);
+  if (is_progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   std::vector<std::uint8_t> row(3 * static_cast<std::size_t>(side_px));
   for (int y = 0; y < side_px; ++y) {
@@ -427,6 +429,29 @@ TEST(Stretch, TakesEveryLayoutOfTheSameSamplesAlike) {
   }
 }
 
+TEST(Stretch, OfAFilesContentIsThatOfTheFile) {
+  const Files files;
+  for (const int tile_px : {0, 16}) {
+    const std::string bytes =
+        encode_tiff({.width = 61, .height = 47, .bits = 16, .tile_px = tile_px},
+                    random_samples(61 * 47 * 3, 16, 5));
+    Image out;
+    const DecodeStatus status = decode_stretched(bytes, {}, out);
+    ASSERT_TRUE(status.ok) << status.problem;
+    EXPECT_EQ(out.rgb, stretched(files.write(bytes)).rgb);
+  }
+}
+
+TEST(Stretch, IsTwoPercentilesInOrder) {
+  EXPECT_EQ(parse_stretch("2,98")->low, 2);
+  EXPECT_EQ(parse_stretch("0.5,99.5")->high, 99.5);
+  EXPECT_TRUE(parse_stretch("0,100"));
+  for (const char* const text : {"", "2", "2,", ",98", "98,2", "2,2", "-1,98", "2,101", "2;98",
+                                 "2,98,99", "nan,98", "2, 98", "2,98 "}) {
+    EXPECT_FALSE(parse_stretch(text)) << text;
+  }
+}
+
 TEST(Stretch, LeavesImagesOf8BitsAsTheyAre) {
   const Files files;
   const Image image = colourful(40, 30);
@@ -448,6 +473,43 @@ TEST(Stretch, RefusesWhatIsNotWholeNumbersOf16BitsAndTellsOfDamage) {
   const auto samples = random_samples(300 * 300 * 3, 16, 4);
   const std::string png = encode_png({.width = 300, .height = 300, .bit_depth = 16}, samples);
   EXPECT_THAT(problem(png.substr(0, png.size() / 2)), HasSubstr("at row 14"));
+}
+
+TEST(RowReader, WhatMustBeHeldInMemoryIsRefusedAboveTheLimitWithTheCure) {
+  const TestFolder folder;
+  const Files files;
+  // Headers that say 20,000 x 20,000 pixels, and enough bytes behind them.
+  write_large_jpeg(folder / "progressive.jpg", 64, true);
+  EXPECT_TRUE(RowReader(folder / "progressive.jpg").status().ok);
+  std::string jpeg = read_file(folder / "progressive.jpg");
+  const std::size_t frame = jpeg.find("\xFF\xC2");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, "\x4E\x20\x4E\x20");
+  jpeg.append(std::size_t{4} << 20, '\0');
+  const RowReader progressive(files.write(jpeg));
+  EXPECT_TRUE(progressive.status().unsupported);
+  EXPECT_EQ(progressive.status().problem,
+            "a progressive JPEG, which must be held in memory: image of 20000x20000 pixels (the "
+            "limit is 178956970 in all); make it a baseline one with jpegtran");
+
+  std::string tiff =
+      encode_tiff({.width = 64, .height = 64, .compression = 5, .rows_per_strip = 64},
+                  random_samples(64 * 64 * 3, 8, 6));
+  const std::pair<char, std::string> sizes[] = {{'\x00', "\x20\x4E"},   // ImageWidth
+                                                {'\x01', "\x20\x4E"},   // ImageLength
+                                                {'\x16', "\x20\x4E"}};  // RowsPerStrip
+  for (const auto& [tag, value] : sizes) {
+    const std::size_t at =
+        tiff.find(std::string{tag, '\x01', '\x03', '\0', '\x01', '\0', '\0', '\0'});
+    ASSERT_NE(at, std::string::npos) << int{tag};
+    tiff.replace(at + 8, 2, value);
+  }
+  const RowReader strips(files.write(tiff));
+  EXPECT_TRUE(strips.status().unsupported);
+  EXPECT_EQ(strips.status().problem,
+            "a TIFF whose strips have 20000 rows, which must be held in memory: image of "
+            "20000x20000 pixels (the limit is 178956970 in all); make it one of small tiles with "
+            "tiffcp -t");
 }
 
 TEST(ReadReduced, IsTheMeanOfSquares) {
