@@ -10,7 +10,9 @@
 #include "shared/base/hash.h"
 #include "shared/base/host.h"
 #include "shared/base/image_folder.h"
+#include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
+#include "shared/image/stretch.h"
 
 namespace retina {
 namespace {
@@ -89,8 +91,8 @@ void PackOptions::validate() const {
   if (!is_cifar10 && format != AnnotationFormat::kFolders) require(annotations, "annotations");
   require(images, "images");
   require(output, "output");
-  const bool takes_classes = format == AnnotationFormat::kCsv || format == AnnotationFormat::kVoc ||
-                             format == AnnotationFormat::kFolders;
+  const bool takes_classes =
+      format != AnnotationFormat::kCoco && format != AnnotationFormat::kYolo && !is_cifar10;
   refuse_if(!classes.empty() && !takes_classes, "--classes: has no effect with this --format",
             "the annotations of COCO list their classes, YOLO's list of classes is its "
             "--annotations, CIFAR-10 has its own");
@@ -118,6 +120,11 @@ void PackOptions::validate() const {
   refuse_if(is_raw && !encodes() && !is_cifar10,
             "--encoding raw: has no effect without --max-side, --convert, --exif apply or --tile",
             kOriginals);
+  refuse_if(!stretch.empty() && !parse_stretch(stretch),
+            cat("--stretch: got ", escaped(stretch),
+                ", want two percentiles LOW,HIGH with 0 <= LOW < HIGH <= 100, as 2,98"));
+  refuse_if(!stretch.empty() && !convert, "--stretch: has no effect without --convert",
+            "it is for TIFFs and PNGs of more than 8 bits a sample");
   refuse_if(is_raw && quality, "--quality: has no effect with --encoding raw",
             "raw images lose nothing");
 }
@@ -178,6 +185,7 @@ ManifestOptions PackOptions::manifest_options() const {
           .convert = convert,
           .exif = exif,
           .check = check,
+          .stretch = stretch,
           .part = part ? part->text() : "",
           .tile = tile_rule()};
 }

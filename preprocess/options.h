@@ -39,6 +39,7 @@ struct PackOptions {
   std::optional<int> quality{};            // of JPEGs that are made here, 1..100; 90 when unset
   ImageEncoding encoding = ImageEncoding::kJpeg;  // of images that are made here
   bool convert = false;                           // take PNG, TIFF and WebP
+  std::string stretch{};  // "2,98": percentiles that samples above 8 bits are stretched between
   ExifPolicy exif = ExifPolicy::kIgnore;
   ImageCheck check = ImageCheck::kFull;
   std::optional<int> tile_px{};  // cut images into tiles of this side; unset: never

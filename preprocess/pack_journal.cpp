@@ -152,6 +152,7 @@ SettingValues settings_of(const Manifest& manifest) {
           {"quality", cat(options.quality)},
           {"encoding", word_of(kImageEncodings, options.encoding)},
           {"convert", options.convert ? "on" : "off"},
+          {"stretch", options.stretch.empty() ? "none" : options.stretch},
           {"exif", word_of(kExifPolicies, options.exif)},
           {"check", word_of(kImageChecks, options.check)},
           {"tile", cat(tile.side_px)},

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "shared/base/hash.h"
 #include "shared/image/image_file.h"
 #include "shared/image/orientation.h"
 #include "shared/image/resize.h"
+#include "shared/image/row_reader.h"
 
 namespace retina {
 namespace {
@@ -99,7 +101,9 @@ std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orient
 
 std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientation,
                                                 Record& record) {
-  const DecodeStatus status = decode_any_image(file, decoder_, pixels_);
+  const std::optional<Stretch> stretch = parse_stretch(options_.stretch);
+  const DecodeStatus status = stretch ? decode_stretched(file, *stretch, pixels_)
+                                      : decode_any_image(file, decoder_, pixels_);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
     return FileProblem{.kind = status.unsupported ? "format" : "damaged", .reason = problem};

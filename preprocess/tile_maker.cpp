@@ -25,7 +25,7 @@ std::string problem_of(const DecodeStatus& status) {
 // A band of an image's rows that moves downwards.
 class RowBand {
  public:
-  explicit RowBand(const std::string& path) : reader_(path) {}
+  RowBand(const std::string& path, const RowOptions& options) : reader_(path, options) {}
 
   // The rows first..first+count-1, which begin at or below those of the call before. Nothing where
   // they could not be decoded, as problem() says.
@@ -102,7 +102,7 @@ TileMaker::TileMaker(const PackOptions& options)
 
 std::optional<FileProblem> TileMaker::check_pixels(const PlannedImage& planned,
                                                    const Opened& opened) const {
-  RowBand band(opened.path);
+  RowBand band(opened.path, {.stretch = parse_stretch(options_.stretch)});
   const RowReader& reader = band.reader();
   const std::string& format = reader.format();
   const bool is_taken = format == "JPEG" || (options_.convert && is_image_format(format));
@@ -189,7 +189,7 @@ void TileMaker::make(const PlannedImage& planned, std::size_t first_tile, const 
   std::vector<PlannedTile> tiles = plan_tiles(planned, *options_.tile);
   std::erase_if(tiles, [&](const PlannedTile& tile) { return tile.number < first_tile; });
 
-  RowBand band(opened.path);
+  RowBand band(opened.path, {.stretch = parse_stretch(options_.stretch)});
   opened.is_jpeg = band.reader().format() == "JPEG";
   const Image* rows = nullptr;
   for (std::size_t i = 0; i < tiles.size(); ++i) {

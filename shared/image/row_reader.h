@@ -11,18 +11,31 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "shared/image/decode_status.h"
 #include "shared/image/format_rows.h"
 #include "shared/image/image.h"
+#include "shared/image/stretch.h"
 
 namespace retina {
 
+struct RowOptions {
+  int jpeg_shrink = 1;  // 2, 4 or 8 divides a JPEG's sides by it, rounded up
+  // Whole numbers of 9 to 16 bits a sample become 8 so, after a pass over the whole file; negative
+  // ones too. Of more than three samples a pixel the first three are red, green and blue, of two
+  // the first is grey. Without it TIFFs with such samples are refused, and of a PNG's 16 bits the
+  // upper 8 are kept. Images of 8 bits are not stretched.
+  std::optional<Stretch> stretch{};
+};
+
 class RowReader {
  public:
-  // Reads the header. Throws as FileReader; what is wrong with the image is in status(). A `shrink`
-  // of 2, 4 or 8 divides a JPEG's sides, rounded up, and does nothing to other formats.
-  explicit RowReader(const std::string& path, int shrink = 1);
+  // Reads the header, and to stretch an image all of it. Throws as FileReader; what is wrong with
+  // the image is in status().
+  explicit RowReader(const std::string& path, const RowOptions& options = {});
+  // The same for a file's content, which must live as long as this.
+  explicit RowReader(const ImageBytes& bytes, const RowOptions& options = {});
   ~RowReader();
   RowReader(RowReader&&) = delete;
 
@@ -47,17 +60,23 @@ class RowReader {
 
  private:
   int bounded(int count) const;
-  void open(int shrink);
+  void open(const RowOptions& options);
+  void stretch(const RowOptions& options);
+  OpenRows open_rows(const RowOptions& options);
+  void note_warning(int warnings_before);
   void update();
 
-  FileReader file_;
-  ImageBytes bytes_{file_};
+  std::optional<FileReader> file_{};
+  ImageBytes bytes_;
   std::string format_{};
   int width_ = 0, height_ = 0, next_row_ = 0;
   DecodeStatus status_{};
   std::unique_ptr<FormatRows> rows_{};
-  std::optional<int> warning_row_{};  // of the first complaint after the header
+  std::optional<int> warning_row_{};  // of the complaint that status() tells, after the header
 };
+
+// decode_any_image() with a stretch, of `bytes` with kDefaultMaxPixels at most.
+DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out);
 
 struct ReducedImage {
   DecodeStatus status{};      // as RowReader's
@@ -68,6 +87,7 @@ struct ReducedImage {
 // All of an image, its sides divided by the smallest whole number that makes the longer one at most
 // `max_side_px`, rounded up: pixels are the means of squares. JPEGs are decoded smaller where that
 // is possible. Throws as RowReader.
-ReducedImage read_reduced(const std::string& path, int max_side_px);
+ReducedImage read_reduced(const std::string& path, int max_side_px,
+                          const std::optional<Stretch>& stretch = {});
 
 }  // namespace retina

@@ -227,6 +227,7 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
         .field("empty", options.tile->empty)
         .end_object();
   }
+  if (!options.stretch.empty()) json.field("stretch", options.stretch);
 }
 
 std::string encode_manifest(const Manifest& manifest) {
@@ -263,6 +264,7 @@ ManifestOptions read_manifest_options(const JsonView& view) {
           .convert = view.has("convert") && view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
           .check = read_word(view, "check", kImageChecks),
+          .stretch = view.has("stretch") ? view.at("stretch").as_string() : "",
           .part = view.has("part") ? view.at("part").as_string() : "",
           .tile = read_tile_rule(view)};
 }
@@ -315,7 +317,8 @@ void check_task(const Manifest& manifest, Task wanted, const std::string& folder
               cat(folder, ": is a ", word_of(kTasks, manifest.task), " set (want ",
                   word_of(kTasks, wanted), ")"),
               wanted == Task::kDetection
-                  ? "give a set of images with boxes: coco-pack --format coco, voc, csv or yolo"
+                  ? "give a set of images with boxes: coco-pack --format coco, voc, csv, yolo, "
+                    "xview or dota"
                   : "give a set of images with classes: coco-pack --format folders or cifar10");
 }
 

@@ -57,7 +57,8 @@ struct ManifestOptions {
   bool convert = false;                           // PNG, TIFF and WebP are taken
   ExifPolicy exif = ExifPolicy::kIgnore;
   ImageCheck check = ImageCheck::kFull;
-  std::string part{};              // of --split: "train 0.9", "validation 0.9"; empty: all images
+  std::string stretch{};  // percentiles of samples above 8 bits, "2,98"; empty: the upper 8 bits
+  std::string part{};     // of --split: "train 0.9", "validation 0.9"; empty: all images
   std::optional<TileRule> tile{};  // the records are tiles
 
   friend bool operator==(const ManifestOptions&, const ManifestOptions&) = default;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "preprocess/packer.h"
@@ -138,6 +139,46 @@ TEST(Convert, ATiffThatIsNoPhotographIsLeftOutWithItsReason) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("a.tif: a TIFF of 16-bit samples"));
   }
+}
+
+TEST(Convert, SixteenBitsAreStretchedIfAskedFor) {
+  std::vector<std::uint16_t> samples;
+  for (std::uint16_t i = 0; i < 40 * 30; ++i) samples.insert(samples.end(), {i, i, i});
+  const TestFolder folder;
+  PackOptions options =
+      OneImage{.name = "a.tif",
+               .bytes = encode_tiff({.width = 40, .height = 30, .bits = 16}, samples),
+               .width = 40,
+               .height = 30}
+          .write(folder);
+  options.convert = true;
+  options.stretch = "0,100";
+  options.encoding = ImageEncoding::kRaw;
+  EXPECT_EQ(pack(options).manifest.options.stretch, "0,100");
+  const Image image = decoded(only_record(ShardSet(options.output)));
+  for (int i = 0; i < 40 * 30; ++i) {
+    ASSERT_EQ(image.pixel(i % 40, i / 40)[1], std::lround(255.0 * i / 1199)) << i;
+  }
+  EXPECT_TRUE(pack(options).was_finished);
+  options.stretch = "2,98";
+  try {
+    pack(options);
+    FAIL() << "took a set with another stretch for this one";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("stretch"));
+  }
+}
+
+TEST(Convert, AStretchIsTwoPercentilesOfConvertedImages) {
+  std::vector<std::string> command = {
+      "coco-pack", "--annotations", "a", "--images", "b", "--output", "c", "--stretch", "2,98"};
+  ProcessResult result = run_process(command);
+  EXPECT_EQ(result.exit_code, 64);
+  EXPECT_THAT(result.err, HasSubstr("--stretch: has no effect without --convert"));
+  command.back() = "98,2";
+  result = run_process(command);
+  EXPECT_EQ(result.exit_code, 64);
+  EXPECT_THAT(result.err, HasSubstr("--stretch: got 98,2, want two percentiles LOW,HIGH"));
 }
 
 TEST(Encoding, RawLosesNothing) {
