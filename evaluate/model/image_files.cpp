@@ -161,9 +161,13 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
     used[place] = true;
   }
   for (const auto& [place, problem] : undecodable) {
+    if (!used[place]) continue;  // an earlier tile has said so
     used[place] = false;
     skipped_.push_back({.name = found.images[place].name, .problem = problem});
   }
+  std::erase_if(detections_, [&](const Detection& one) {  // of tiles that did decode
+    return !used[static_cast<std::size_t>(one.image_id - 1)];
+  });
   std::sort(skipped_.begin(), skipped_.end(),
             [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
   // Ids without gaps, also for the detections.
@@ -288,20 +292,23 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
   const bool is_done = ranks.is_root() && !folder;
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
 
-  const ImageFiles source(found.roots, found.images, model.normalisation());
+  const ImageFiles source(found.roots, found.images, model.normalisation(),
+                          limits_of(options).file_bytes);
+  const std::unique_ptr<TiledSource> tiles = tiled(source, options);
+  const SampleSource& samples = tiles ? static_cast<const SampleSource&>(*tiles) : source;
   if (ranks.is_root()) {
     log_info("detecting with ", options.model, " (", model.kind(), ") on ",
-             counted(visited_places(source.index(), options.max_images).size(), "image"), " with ",
+             visited_text(samples.index(), options.max_images), " with ",
              counted(ranks.size(), "rank"), ", device ", device_text(device));
   }
   std::vector<SkippedPlace> undecodable;
   DetectOptions detecting = detect_options(options, device, ranks);
-  detecting.on_progress = progress_line(ranks, "detecting");
+  detecting.on_progress = progress_line(ranks, "detecting", tiles ? "tiles" : "images");
   detecting.on_skipped = [&](std::size_t place, const FileProblem& problem) {
-    undecodable.emplace_back(place, problem);
+    undecodable.emplace_back(tiles ? tiles->image_of(place) : place, problem);
   };
   std::vector<Detection> detections =
-      model.detect_all({source, model.categories(), ranks}, detecting);
+      model.detect_all({samples, model.categories(), ranks}, detecting);
   undecodable = gather_places(undecodable, ranks);
   if (!folder) return;
   as_io_error([&] {

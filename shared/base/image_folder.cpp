@@ -14,9 +14,6 @@
 namespace retina {
 namespace {
 
-// A photograph is a thousand times smaller; more would only fill the memory.
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{512} << 20;
-
 // Where a folder is mounted; nothing when that cannot be determined.
 std::optional<dev_t> device_of(const std::string& folder) {
   struct stat status {};
@@ -33,8 +30,11 @@ std::string own_name_of(const std::string& folder) {
 
 }  // namespace
 
-ImageFolder::ImageFolder(std::string path)
-    : path_(std::move(path)), own_name_(own_name_of(path_)), device_(device_of(path_)) {}
+ImageFolder::ImageFolder(std::string path, std::uint64_t max_file_bytes)
+    : path_(std::move(path)),
+      own_name_(own_name_of(path_)),
+      device_(device_of(path_)),
+      max_file_bytes_(max_file_bytes) {}
 
 std::optional<FileProblem> ImageFolder::find_as_written(const std::string& file_name,
                                                         FoundFile& out) const {
@@ -55,10 +55,10 @@ std::optional<FileProblem> ImageFolder::find_as_written(const std::string& file_
         .reason = std::filesystem::exists(status) ? "is not a regular file" : "does not exist"};
   }
   out = {.path = path, .size_bytes = std::filesystem::file_size(path, code), .name = file_name};
-  if (!code && out.size_bytes > kMaxFileBytes) {
+  if (!code && out.size_bytes > max_file_bytes_) {
     return FileProblem{.kind = "too-large",
                        .reason = cat("the file has ", out.size_bytes, " bytes (the limit is ",
-                                     kMaxFileBytes, ")")};
+                                     max_file_bytes_, ")")};
   }
   return std::nullopt;
 }

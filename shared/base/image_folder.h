@@ -26,16 +26,20 @@ struct FoundFile {
   std::string name{};  // below the folder: what was asked for, or another spelling of it
 };
 
+// A photograph is a thousand times smaller; more would only fill the memory of those who read whole
+// files.
+inline constexpr std::uint64_t kMaxImageFileBytes = std::uint64_t{512} << 20;
+
 // The folder as it is now: a mount that is lost later leaves an empty folder in its place.
 class ImageFolder {
  public:
-  explicit ImageFolder(std::string path);
+  explicit ImageFolder(std::string path, std::uint64_t max_file_bytes = kMaxImageFileBytes);
 
   const std::string& path() const { return path_; }
 
   // Looks for an image, under its name and where there is no such file under other_spellings(). A
   // problem when there is no regular file ("missing"; a pipe would block forever), when the name is
-  // empty or leads out of the folder ("name"), or when the file has more than 512 MiB
+  // empty or leads out of the folder ("name"), or when the file has more than `max_file_bytes`
   // ("too-large"). The folder is not listed: that takes minutes on some mounts. Throws gone(), kIo.
   std::optional<FileProblem> find(const std::string& file_name, FoundFile& out) const;
 
@@ -49,6 +53,7 @@ class ImageFolder {
   std::string path_;
   std::string own_name_;  // the last part of the path
   std::optional<dev_t> device_;
+  std::uint64_t max_file_bytes_;
 };
 
 // Whether a call on an image that failed with `code` (an errno) means that there is no such file,
