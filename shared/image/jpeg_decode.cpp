@@ -9,12 +9,14 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/image/decode_status.h"
+#include "shared/image/format_rows.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {
@@ -41,12 +43,73 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, int width) {
 
 }  // namespace
 
+// What libjpeg reads from.
+struct JpegSource : jpeg_source_mgr {
+  ImageBytes* bytes = nullptr;
+  std::uint64_t at = 0;  // where the buffer ends
+  std::array<JOCTET, 1 << 16> buffer;
+  std::array<JOCTET, 2> end_marker = {0xFF, JPEG_EOI};
+
+  std::uint64_t left_bytes() const { return bytes_in_buffer + (bytes->size_bytes() - at); }
+
+  static JpegSource& of(j_decompress_ptr info) { return *static_cast<JpegSource*>(info->src); }
+
+  static void nothing(j_decompress_ptr) {}
+
+  // As jpeg_mem_src() and jpeg_stdio_src() do it at the end.
+  static boolean fill(j_decompress_ptr info) {
+    JpegSource& source = of(info);
+    source.next_input_byte = source.buffer.data();
+    source.bytes_in_buffer = source.bytes->read_at(
+        source.at, reinterpret_cast<char*>(source.buffer.data()), source.buffer.size());
+    source.at += source.bytes_in_buffer;
+    if (source.bytes_in_buffer == 0) {
+      info->err->msg_code = JWRN_JPEG_EOF;
+      info->err->emit_message(reinterpret_cast<j_common_ptr>(info), -1);
+      source.next_input_byte = source.end_marker.data();
+      source.bytes_in_buffer = source.end_marker.size();
+    }
+    return TRUE;
+  }
+
+  static void skip(j_decompress_ptr info, long count) {
+    JpegSource& source = of(info);
+    while (count > static_cast<long>(source.bytes_in_buffer)) {
+      count -= static_cast<long>(source.bytes_in_buffer);
+      fill(info);
+    }
+    if (count <= 0) return;
+    source.next_input_byte += count;
+    source.bytes_in_buffer -= static_cast<std::size_t>(count);
+  }
+
+  void begin(ImageBytes& content) {
+    bytes = &content;
+    const std::string_view all = content.in_memory();
+    next_input_byte = reinterpret_cast<const JOCTET*>(all.data());
+    bytes_in_buffer = at = all.size();
+    init_source = nothing;
+    fill_input_buffer = fill;
+    skip_input_data = skip;
+    resync_to_restart = jpeg_resync_to_restart;
+    term_source = nothing;
+  }
+};
+
 // libjpeg calls back into this and leaves by longjmp: every function that calls setjmp holds plain
 // values only, so that no destructor is ever jumped over.
-struct JpegDecoder::State {
-  explicit State(std::uint64_t max_pixels_allowed) : max_pixels(max_pixels_allowed) {}
+struct JpegReader {
+  JpegReader() {
+    if (create()) return;
+    if (lacks_memory) throw std::bad_alloc();
+    throw Error(ErrorKind::kUnavailable, cat("libjpeg: ", error_text.data()));
+  }
+  ~JpegReader() { jpeg_destroy_decompress(&info); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
 
   jpeg_decompress_struct info{};
+  JpegSource source{};
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
   std::jmp_buf escape{};
@@ -57,13 +120,12 @@ struct JpegDecoder::State {
   bool ran_dry = false;       // entropy data ended inside a scan
   bool lacks_rows = false;    // at the end marker, a row of blocks or more too early
   bool is_complete = false;   // every coefficient of every component was in some scan
-  std::uint64_t max_pixels;
   std::vector<std::uint8_t> cmyk_row{};
 
-  static State& of(j_common_ptr info) { return *static_cast<State*>(info->client_data); }
+  static JpegReader& of(j_common_ptr info) { return *static_cast<JpegReader*>(info->client_data); }
 
   [[noreturn]] static void on_error(j_common_ptr info) {
-    State& state = of(info);
+    JpegReader& state = of(info);
     info->err->format_message(info, state.error_text.data());
     const int code = info->err->msg_code;
     state.lacks_memory = code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE;
@@ -72,7 +134,7 @@ struct JpegDecoder::State {
 
   static void on_message(j_common_ptr info, int level) {
     if (level >= 0) return;
-    State& state = of(info);
+    JpegReader& state = of(info);
     if (state.warning_count++ == 0) info->err->format_message(info, state.warning_text.data());
     if (info->err->msg_code == JWRN_JPEG_EOF) state.ended_early = true;
     if (info->err->msg_code == JWRN_HIT_MARKER) {
@@ -88,7 +150,7 @@ struct JpegDecoder::State {
   }
 
   static void on_progress(j_common_ptr info) {
-    State& state = of(info);
+    JpegReader& state = of(info);
     if (state.info.input_scan_number > kMaxScans) {
       std::snprintf(state.error_text.data(), state.error_text.size(), "more than %d scans",
                     kMaxScans);
@@ -112,13 +174,14 @@ struct JpegDecoder::State {
     return true;
   }
 
-  bool read_header(std::string_view bytes) {
+  bool read_header(ImageBytes& bytes) {
     jpeg_abort_decompress(&info);  // whatever the previous image left
     warning_count = 0;
     lacks_memory = ended_early = ran_dry = lacks_rows = is_complete = false;
     error_text[0] = warning_text[0] = '\0';
     if (setjmp(escape) != 0) return false;
-    jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+    source.begin(bytes);
+    info.src = &source;
     jpeg_read_header(&info, TRUE);
     const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
     info.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
@@ -127,36 +190,57 @@ struct JpegDecoder::State {
     return true;
   }
 
-  // All rows into `rgb`, which has room for width * height * 3; `cmyk_row` has one row's room.
-  bool read_pixels(std::uint8_t* rgb) {
+  // After the header.
+  bool start() {
+    if (info.out_color_space == JCS_CMYK) cmyk_row.resize(std::size_t{info.image_width} * 4);
+    return start_decompress();
+  }
+
+  bool start_decompress() {
     if (setjmp(escape) != 0) return false;
     jpeg_start_decompress(&info);
-    while (info.output_scanline < info.output_height) {
-      std::uint8_t* row = rgb + std::size_t{info.output_scanline} * info.output_width * 3;
-      const bool is_cmyk = info.out_color_space == JCS_CMYK;
-      JSAMPROW target = is_cmyk ? cmyk_row.data() : row;
-      jpeg_read_scanlines(&info, &target, 1);
-      if (is_cmyk) cmyk_to_rgb(target, row, static_cast<int>(info.output_width));
-    }
     is_complete = all_coefficients_seen();
+    return true;
+  }
+
+  // The next rows into `rgb`, which has room for them.
+  bool read_rows(std::uint8_t* rgb, unsigned count) {
+    if (setjmp(escape) != 0) return false;
+    copy_rows(rgb, count);
+    return true;
+  }
+
+  // Of its own: setjmp() knows no loop's variables.
+  [[gnu::noinline]] void copy_rows(std::uint8_t* rgb, unsigned count) {
+    const bool is_cmyk = info.out_color_space == JCS_CMYK;
+    for (; count > 0; --count, rgb += std::size_t{info.output_width} * 3) {
+      JSAMPROW target = is_cmyk ? cmyk_row.data() : rgb;
+      jpeg_read_scanlines(&info, &target, 1);
+      if (is_cmyk) cmyk_to_rgb(target, rgb, static_cast<int>(info.output_width));
+    }
+  }
+
+  // After the last row.
+  bool finish() {
+    if (setjmp(escape) != 0) return false;
     jpeg_finish_decompress(&info);
     return true;
   }
 
   // Whether nothing comes after the header of the first scan.
-  bool is_blank() const { return info.src->bytes_in_buffer == 0; }
+  bool is_blank() const { return source.left_bytes() == 0; }
 
   // Each block takes a bit at least: its DC coefficient has a Huffman code in every sequential file
   // and in the first scan of every progressive one (ITU T.81, F.1.2.1, G.1.2.1). Of a blank file,
   // which has none on purpose, all that it holds counts.
-  bool is_too_short(std::size_t size_bytes) const {
+  bool is_too_short() const {
     if (info.arith_code != FALSE) return false;
     std::uint64_t block_count = 0;
     for (int c = 0; c < info.num_components; ++c) {
       block_count +=
           std::uint64_t{info.comp_info[c].width_in_blocks} * info.comp_info[c].height_in_blocks;
     }
-    return block_count / 8 > (is_blank() ? size_bytes : info.src->bytes_in_buffer);
+    return block_count / 8 > (is_blank() ? source.bytes->size_bytes() : source.left_bytes());
   }
 
   // A file cut between two scans ends without any complaint except about the missing end marker.
@@ -173,7 +257,11 @@ struct JpegDecoder::State {
     return true;
   }
 
+  // Whether libjpeg holds the coefficients of the whole image.
+  bool has_several_scans() { return jpeg_has_multiple_scans(&info) != FALSE; }
+
   void fill(DecodeStatus& status) const {
+    source.bytes->rethrow();
     if (lacks_memory) throw std::bad_alloc();
     status.warning_count = warning_count;
     if (warning_count > 0) status.first_warning = warning_text.data();
@@ -187,37 +275,104 @@ struct JpegDecoder::State {
         !is_complete || lacks_rows || (ended_early && (ran_dry || info.arith_code != FALSE));
     if (status.truncated && warning_count == 0) status.first_warning = "its last scans are missing";
   }
+
+  DecodeStatus read_size(ImageBytes& bytes, int& width, int& height) {
+    DecodeStatus status{.ok = read_header(bytes)};
+    if (status.ok) {
+      width = static_cast<int>(info.image_width);
+      height = static_cast<int>(info.image_height);
+    }
+    fill(status);
+    return status;
+  }
+
+  // Not ok, too, where the file is too short for its pixels.
+  DecodeStatus check_length(DecodeStatus status) const {
+    if (!is_too_short()) return status;
+    status.ok = false;
+    status.problem = cat("truncated: ", source.bytes->size_bytes(), " bytes cannot hold ",
+                         info.image_width, "x", info.image_height, " pixels");
+    return status;
+  }
 };
 
-JpegDecoder::JpegDecoder(std::uint64_t max_pixels) : state_(std::make_unique<State>(max_pixels)) {
-  if (!state_->create()) {
-    if (state_->lacks_memory) throw std::bad_alloc();
-    throw Error(ErrorKind::kUnavailable, cat("libjpeg: ", state_->error_text.data()));
+namespace {
+
+// The rows of a file.
+class JpegRows : public FormatRows {
+ public:
+  bool read_row(std::uint8_t* rgb) override {
+    ok_ = ok_ && reader_.read_rows(rgb, 1) && finish_after_last();
+    return ok_;
   }
+
+  // Not by jpeg_skip_scanlines(): rows after it differ (libjpeg-turbo 2.1.5).
+  bool skip_rows(int count) override {
+    skipped_.resize(std::size_t{reader_.info.output_width} * 3);
+    for (int i = 0; i < count && ok_; ++i) read_row(skipped_.data());
+    return ok_;
+  }
+
+  int warning_count() const override { return reader_.warning_count; }
+
+  DecodeStatus status() const override {
+    DecodeStatus status{.ok = ok_, .is_blank = is_blank_};
+    reader_.fill(status);
+    if (ok_) reader_.fill_truncation(status);
+    return status;
+  }
+
+  DecodeStatus open(ImageBytes& bytes, int shrink, int& width, int& height) {
+    DecodeStatus status = reader_.read_size(bytes, width, height);
+    if (status.ok) status = reader_.check_length(status);
+    if (!status.ok) return status;
+    if (reader_.has_several_scans() &&
+        has_too_many_pixels(width, height, kDefaultMaxPixels, status.problem)) {
+      return {.ok = false,
+              .problem = cat("a progressive JPEG, which must be held in memory: ", status.problem,
+                             "; make it a baseline one with jpegtran"),
+              .unsupported = true};
+    }
+    is_blank_ = reader_.is_blank();
+    reader_.info.scale_num = 1;
+    reader_.info.scale_denom = static_cast<unsigned>(shrink);
+    ok_ = reader_.start();
+    width = static_cast<int>(reader_.info.output_width);
+    height = static_cast<int>(reader_.info.output_height);
+    return this->status();
+  }
+
+ private:
+  bool finish_after_last() {
+    return reader_.info.output_scanline < reader_.info.output_height || reader_.finish();
+  }
+
+  JpegReader reader_{};
+  std::vector<std::uint8_t> skipped_{};  // a row
+  bool ok_ = false, is_blank_ = false;
+};
+
+}  // namespace
+
+struct JpegDecoder::State {
+  std::uint64_t max_pixels = 0;
+  JpegReader reader{};
+  std::optional<ImageBytes> bytes{};  // of the last file, which libjpeg may still point to
+};
+
+JpegDecoder::JpegDecoder(std::uint64_t max_pixels) : state_(std::make_unique<State>()) {
+  state_->max_pixels = max_pixels;
 }
 
-JpegDecoder::~JpegDecoder() {
-  if (state_ != nullptr) jpeg_destroy_decompress(&state_->info);
-}
-
+JpegDecoder::~JpegDecoder() = default;
 JpegDecoder::JpegDecoder(JpegDecoder&&) noexcept = default;
-
-JpegDecoder& JpegDecoder::operator=(JpegDecoder&& other) noexcept {
-  std::swap(state_, other.state_);
-  return *this;
-}
+JpegDecoder& JpegDecoder::operator=(JpegDecoder&&) noexcept = default;
 
 DecodeStatus JpegDecoder::read_size(std::string_view bytes, int& width, int& height) {
   if (image_format(bytes) != "JPEG") {
     return {.ok = false, .problem = describe_other_format(bytes, "JPEG")};
   }
-  DecodeStatus status{.ok = state_->read_header(bytes)};
-  if (status.ok) {
-    width = static_cast<int>(state_->info.image_width);
-    height = static_cast<int>(state_->info.image_height);
-  }
-  state_->fill(status);
-  return status;
+  return state_->reader.read_size(state_->bytes.emplace(bytes), width, height);
 }
 
 DecodeStatus JpegDecoder::check_header(std::string_view bytes, int& width, int& height) {
@@ -225,29 +380,35 @@ DecodeStatus JpegDecoder::check_header(std::string_view bytes, int& width, int& 
   if (!status.ok) return status;
   if (has_too_many_pixels(width, height, state_->max_pixels, status.problem)) {
     status.ok = false;
-  } else if (state_->is_too_short(bytes.size())) {
-    status.ok = false;
-    status.problem =
-        cat("truncated: ", bytes.size(), " bytes cannot hold ", width, "x", height, " pixels");
+    return status;
   }
-  return status;
+  return state_->reader.check_length(status);
 }
 
 DecodeStatus JpegDecoder::decode(std::string_view bytes, Image& out) {
   DecodeStatus status = check_header(bytes, out.width, out.height);
   if (!status.ok) return status;
-  const auto width = static_cast<std::size_t>(out.width);
-  out.rgb.resize(width * static_cast<std::size_t>(out.height) * 3);
-  if (state_->info.out_color_space == JCS_CMYK) state_->cmyk_row.resize(width * 4);
-  status.is_blank = state_->is_blank();
-  status.ok = state_->read_pixels(out.rgb.data());
-  state_->fill(status);
-  if (status.ok) state_->fill_truncation(status);
+  JpegReader& reader = state_->reader;
+  const auto height = static_cast<std::size_t>(out.height);
+  out.rgb.resize(static_cast<std::size_t>(out.width) * height * 3);
+  status.is_blank = reader.is_blank();
+  status.ok = reader.start() && reader.read_rows(out.rgb.data(), static_cast<unsigned>(height)) &&
+              reader.finish();
+  reader.fill(status);
+  if (status.ok) reader.fill_truncation(status);
   return status;
 }
 
 std::uint64_t JpegDecoder::max_pixels() const {
   return state_->max_pixels;
+}
+
+OpenRows open_jpeg_rows(ImageBytes& bytes, int shrink) {
+  OpenRows out;
+  auto rows = std::make_unique<JpegRows>();
+  out.status = rows->open(bytes, shrink, out.width, out.height);
+  if (out.status.ok) out.rows = std::move(rows);
+  return out;
 }
 
 }  // namespace retina

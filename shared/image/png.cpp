@@ -8,8 +8,11 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "shared/base/cat.h"
+#include "shared/image/format_rows.h"
 #include "shared/image/image_file.h"
 
 namespace retina {
@@ -23,12 +26,12 @@ struct PngReader {
   std::jmp_buf escape{};
   std::array<char, 200> error_text{}, warning_text{};
   int warning_count = 0;
-  bool lacks_memory = false, ended_early = false;
-  bool is_whole = false;  // every row came, and with them the checksums of their data
-  const char* next = nullptr;
-  std::size_t left_bytes = 0;
+  bool lacks_memory = false;
+  int pass_count = 0;  // 1 unless it is interlaced
+  ImageBytes& bytes;
+  std::uint64_t at = 0;
 
-  explicit PngReader(std::string_view bytes) : next(bytes.data()), left_bytes(bytes.size()) {}
+  explicit PngReader(ImageBytes& content) : bytes(content) {}
   ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
@@ -57,13 +60,10 @@ struct PngReader {
 
   static void read(png_structp from, png_bytep to, std::size_t count) {
     PngReader& reader = *static_cast<PngReader*>(png_get_io_ptr(from));
-    if (count > reader.left_bytes) {
-      reader.ended_early = true;
+    if (reader.bytes.read_at(reader.at, reinterpret_cast<char*>(to), count) < count) {
       png_error(from, "the file ends too early");
     }
-    std::memcpy(to, reader.next, count);
-    reader.next += count;
-    reader.left_bytes -= count;
+    reader.at += count;
   }
 
   // Everything before the pixels.
@@ -81,26 +81,45 @@ struct PngReader {
     return true;
   }
 
-  // All rows into `rgb`, which has room for width * height * 3.
-  bool read_pixels(std::uint8_t* rgb, std::uint32_t width, std::uint32_t height) {
-    if (setjmp(escape) != 0) return is_whole;
+  // After the header: rows will be RGB.
+  bool start() {
+    if (setjmp(escape) != 0) return false;
     png_set_expand(png);
     png_set_strip_16(png);
     png_set_gray_to_rgb(png);
     png_set_strip_alpha(png);
-    const int pass_count = png_set_interlace_handling(png);
+    pass_count = png_set_interlace_handling(png);
     png_read_update_info(png, info);
-    const std::size_t row_bytes = std::size_t{width} * 3;
-    if (png_get_rowbytes(png, info) != row_bytes) png_error(png, "rows of an unexpected length");
-    for (int pass = 0; pass < pass_count; ++pass) {
-      for (std::size_t y = 0; y < height; ++y) png_read_row(png, rgb + y * row_bytes, nullptr);
+    if (png_get_rowbytes(png, info) != std::size_t{png_get_image_width(png, info)} * 3) {
+      png_error(png, "rows of an unexpected length");
     }
-    is_whole = true;
-    png_read_end(png, nullptr);
     return true;
   }
 
+  // The next `count` rows into `rgb`, of an interlaced image all.
+  bool read_rows(std::uint8_t* rgb, std::size_t count) {
+    if (setjmp(escape) != 0) return false;
+    const std::size_t row_bytes = png_get_rowbytes(png, info);
+    for (int pass = 0; pass < pass_count; ++pass) {
+      for (std::size_t y = 0; y < count; ++y) png_read_row(png, rgb + y * row_bytes, nullptr);
+    }
+    return true;
+  }
+
+  // After the last row: what is wrong behind it is no more than a warning.
+  void finish() {
+    if (setjmp(escape) != 0) return;
+    png_read_end(png, nullptr);
+  }
+
+  bool begin() {
+    if (read_header()) return start();
+    if (png == nullptr || info == nullptr) throw std::bad_alloc();
+    return false;
+  }
+
   DecodeStatus status(bool ok) const {
+    bytes.rethrow();
     if (lacks_memory) throw std::bad_alloc();
     DecodeStatus status{.ok = ok, .warning_count = warning_count};
     if (warning_count > 0) status.first_warning = warning_text.data();
@@ -111,6 +130,37 @@ struct PngReader {
     }
     return status;
   }
+};
+
+// The rows of a file.
+class PngRows : public FormatRows {
+ public:
+  PngRows(ImageBytes& bytes, int width, int height)
+      : reader_(bytes), left_rows_(height), skipped_(static_cast<std::size_t>(width) * 3) {}
+
+  bool open() {
+    ok_ = reader_.begin();
+    return ok_;
+  }
+  bool is_interlaced() const { return reader_.pass_count > 1; }
+
+  bool read_row(std::uint8_t* rgb) override {
+    ok_ = ok_ && reader_.read_rows(rgb, 1);
+    if (ok_ && --left_rows_ == 0) reader_.finish();
+    return ok_;
+  }
+  bool skip_rows(int count) override {
+    for (int i = 0; i < count && ok_; ++i) read_row(skipped_.data());
+    return ok_;
+  }
+  int warning_count() const override { return reader_.warning_count; }
+  DecodeStatus status() const override { return reader_.status(ok_); }
+
+ private:
+  PngReader reader_;
+  int left_rows_;
+  bool ok_ = false;
+  std::vector<std::uint8_t> skipped_;
 };
 
 std::uint32_t big_endian(std::string_view bytes) {
@@ -135,16 +185,28 @@ DecodeStatus read_png_size(std::string_view bytes, int& width, int& height) {
 }
 
 DecodeStatus decode_png(std::string_view bytes, std::uint64_t /*max_pixels*/, Image& out) {
-  const auto reader = std::make_unique<PngReader>(bytes);
-  if (!reader->read_header()) {
-    if (reader->png == nullptr || reader->info == nullptr) throw std::bad_alloc();
-    return reader->status(false);
-  }
-  const auto width = static_cast<std::uint32_t>(out.width);
-  const auto height = static_cast<std::uint32_t>(out.height);
-  out.rgb.resize(std::size_t{width} * height * 3);
-  const bool ok = reader->read_pixels(out.rgb.data(), width, height);
+  ImageBytes content(bytes);
+  const auto reader = std::make_unique<PngReader>(content);
+  if (!reader->begin()) return reader->status(false);
+  const auto height = static_cast<std::size_t>(out.height);
+  out.rgb.resize(static_cast<std::size_t>(out.width) * height * 3);
+  const bool ok = reader->read_rows(out.rgb.data(), height);
+  if (ok) reader->finish();
   return reader->status(ok);
+}
+
+OpenRows open_png_rows(ImageBytes& bytes) {
+  OpenRows out;
+  std::array<char, 24> start{};
+  const std::size_t count = bytes.read_at(0, start.data(), start.size());
+  bytes.rethrow();
+  out.status = read_png_size({start.data(), count}, out.width, out.height);
+  if (!out.status.ok) return out;
+  auto rows = std::make_unique<PngRows>(bytes, out.width, out.height);
+  rows->open();
+  out.status = rows->status();
+  if (out.status.ok && !rows->is_interlaced()) out.rows = std::move(rows);
+  return out;
 }
 
 }  // namespace retina

@@ -8,10 +8,13 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "shared/base/cat.h"
+#include "shared/image/format_rows.h"
 #include "shared/image/image_file.h"
+#include "shared/image/resize.h"
 
 namespace retina {
 namespace {
@@ -19,11 +22,11 @@ namespace {
 // What libtiff may take at once beside the pixels of a strip or tile.
 constexpr std::uint64_t kSpareBytes = std::uint64_t{64} << 20;
 
-// An open TIFF in memory, and what libtiff says about it.
+// An open TIFF, and what libtiff says about it.
 class TiffFile {
  public:
   // `pixels`: of the image, as far as it is known; strips and tiles that claim far more fail.
-  TiffFile(std::string_view bytes, std::uint64_t pixels) : bytes_(bytes) {
+  TiffFile(const ImageBytes& bytes, std::uint64_t pixels) : bytes_(bytes) {
     const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(
         TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);
     if (!options) throw std::bad_alloc();
@@ -50,6 +53,7 @@ class TiffFile {
   }
 
   DecodeStatus damaged(const char* problem = "") const {
+    bytes_.rethrow();
     const char* const text = error_[0] != '\0' ? error_.data() : problem;
     return {.ok = false, .problem = cat("damaged TIFF: ", text), .warning_count = warning_count_};
   }
@@ -76,35 +80,41 @@ class TiffFile {
 
   static tmsize_t read(thandle_t self, void* to, tmsize_t wanted) {
     TiffFile& file = of(self);
-    const std::size_t at = std::min(file.at_, file.bytes_.size());
-    const std::size_t count = std::min(static_cast<std::size_t>(wanted), file.bytes_.size() - at);
-    std::memcpy(to, file.bytes_.data() + at, count);
-    file.at_ = at + count;
+    const std::size_t count =
+        file.bytes_.read_at(file.at_, static_cast<char*>(to), static_cast<std::size_t>(wanted));
+    file.at_ += count;
     return static_cast<tmsize_t>(count);
   }
   static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
   static toff_t seek(thandle_t self, toff_t offset, int whence) {
     TiffFile& file = of(self);
-    const toff_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? file.at_ : file.bytes_.size();
-    file.at_ = static_cast<std::size_t>(from + offset);
-    return file.at_;
+    const toff_t from = whence == SEEK_SET   ? 0
+                        : whence == SEEK_CUR ? file.at_
+                                             : file.bytes_.size_bytes();
+    return file.at_ = from + offset;
   }
   static int close(thandle_t) { return 0; }
-  static toff_t size(thandle_t self) { return of(self).bytes_.size(); }
+  static toff_t size(thandle_t self) { return of(self).bytes_.size_bytes(); }
   static int map(thandle_t self, void** base, toff_t* size_bytes) {
+    const std::string_view all = of(self).bytes_.in_memory();
+    if (all.empty()) return 0;
     // libtiff only reads what it maps of a file opened for reading.
-    *base = const_cast<char*>(of(self).bytes_.data());
-    *size_bytes = of(self).bytes_.size();
+    *base = const_cast<char*>(all.data());
+    *size_bytes = all.size();
     return 1;
   }
   static void unmap(thandle_t, void*, toff_t) {}
 
-  std::string_view bytes_;
-  std::size_t at_ = 0;
+  ImageBytes bytes_;
+  std::uint64_t at_ = 0;
   TIFF* tiff_ = nullptr;
   Text error_{}, warning_{};
   int warning_count_ = 0;
 };
+
+std::uint64_t pixels_of(const ImageSize& size) {
+  return static_cast<std::uint64_t>(size.width) * static_cast<std::uint64_t>(size.height);
+}
 
 DecodeStatus unsupported(const std::string& what) {
   return {.ok = false, .problem = cat("a TIFF ", what), .unsupported = true};
@@ -186,22 +196,22 @@ std::uint8_t unmultiplied(std::uint32_t sample, std::uint32_t alpha) {
   return static_cast<std::uint8_t>(std::min(255U, 255 * sample / alpha));
 }
 
-// libtiff's four bytes a pixel, `row_pixels` a row, become three in place.
-void pack_rgb(Image& image, std::size_t row_pixels, bool is_premultiplied) {
-  const auto width = static_cast<std::size_t>(image.width);
-  const auto height = static_cast<std::size_t>(image.height);
-  std::uint8_t* rgb = image.rgb.data();
-  for (std::size_t y = 0; y < height; ++y) {
+// `height` rows of libtiff's four bytes a pixel, `row_pixels` a row, become `width` pixels of three
+// in place.
+void pack_rgb(std::uint8_t* rgb, const ImageSize& size, std::size_t row_pixels,
+              bool is_premultiplied) {
+  const std::uint8_t* const from = rgb;
+  const auto width = static_cast<std::size_t>(size.width);
+  for (std::size_t y = 0; y < static_cast<std::size_t>(size.height); ++y) {
     for (std::size_t x = 0; x < width; ++x, rgb += 3) {
       std::uint32_t pixel = 0;
-      std::memcpy(&pixel, image.rgb.data() + 4 * (y * row_pixels + x), sizeof pixel);
+      std::memcpy(&pixel, from + 4 * (y * row_pixels + x), sizeof pixel);
       const std::uint32_t alpha = is_premultiplied ? TIFFGetA(pixel) : 255;
       rgb[0] = unmultiplied(TIFFGetR(pixel), alpha);
       rgb[1] = unmultiplied(TIFFGetG(pixel), alpha);
       rgb[2] = unmultiplied(TIFFGetB(pixel), alpha);
     }
   }
-  image.rgb.resize(3 * width * height);
 }
 
 // Pixels of a row with whole tiles: where they must be clipped, libtiff (4.5) shears grey with
@@ -223,68 +233,180 @@ bool is_cut(const TiffFile& file, std::uint64_t pixels, std::size_t size_bytes) 
   return pixels * samples * bits / 8 > size_bytes;
 }
 
-DecodeStatus decode_page(const TiffFile& file, std::uint64_t max_pixels, Image& out) {
-  if (auto status = unknown_samples(file)) return *status;
-  std::vector<std::uint16_t> extras = extra_samples(file);
-  const bool is_premultiplied = !extras.empty() && extras[0] == EXTRASAMPLE_ASSOCALPHA;
-  if (!extras.empty()) {  // or libtiff would multiply the colours by it
-    auto said = extras;
-    said[0] = EXTRASAMPLE_ASSOCALPHA;
-    TIFFSetField(file.get(), TIFFTAG_EXTRASAMPLES, static_cast<int>(said.size()), said.data());
+// The pixels of the first page.
+class TiffPixels {
+ public:
+  explicit TiffPixels(const TiffFile& file) : file_(file) {}
+  ~TiffPixels() {
+    if (has_begun_) TIFFRGBAImageEnd(&image_);
+  }
+  TiffPixels(const TiffPixels&) = delete;
+  TiffPixels& operator=(const TiffPixels&) = delete;
+
+  // What libtiff would show, and whether that is what the file means. Once, before the others.
+  DecodeStatus begin() {
+    if (auto status = unknown_samples(file_)) return *status;
+    std::vector<std::uint16_t> extras = extra_samples(file_);
+    is_premultiplied_ = !extras.empty() && extras[0] == EXTRASAMPLE_ASSOCALPHA;
+    if (!extras.empty()) {  // or libtiff would multiply the colours by it
+      auto said = extras;
+      said[0] = EXTRASAMPLE_ASSOCALPHA;
+      TIFFSetField(file_.get(), TIFFTAG_EXTRASAMPLES, static_cast<int>(said.size()), said.data());
+    }
+    std::array<char, 1024> problem{};
+    if (TIFFRGBAImageBegin(&image_, file_.get(), 1, problem.data()) == 0) {
+      return unsupported(cat("that libtiff cannot show: ", problem.data()));
+    }
+    has_begun_ = true;
+    if (auto status = unknown_colours(file_, image_, extras)) return *status;
+    is_premultiplied_ = is_premultiplied_ && image_.photometric == PHOTOMETRIC_RGB;
+    image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
+    width_ = static_cast<int>(image_.width);
+    image_.width = row_pixels_of(file_, image_.width);
+    warnings_before_ = file_.warning_count();
+    return {.ok = true};
   }
 
-  // What libtiff would show, and whether that is what the file means.
-  std::array<char, 1024> problem{};
-  TIFFRGBAImage image;
-  if (TIFFRGBAImageBegin(&image, file.get(), 1, problem.data()) == 0) {
-    return unsupported(cat("that libtiff cannot show: ", problem.data()));
-  }
-  const std::unique_ptr<TIFFRGBAImage, void (*)(TIFFRGBAImage*)> ending(&image, TIFFRGBAImageEnd);
-  if (auto status = unknown_colours(file, image, extras)) return *status;
-  image.orientation = image.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
+  // Of a row of whole tiles.
+  int row_pixels() const { return static_cast<int>(image_.width); }
 
-  // Four bytes a pixel, rows in whole tiles; then three.
-  DecodeStatus status;
-  const std::uint32_t row_pixels = row_pixels_of(file, image.width);
-  image.width = row_pixels;
-  if (has_too_many_pixels(static_cast<int>(row_pixels), out.height, max_pixels, status.problem)) {
+  // `count` rows from row `from` on; `rgb` gets their room of four bytes a pixel, row_pixels() a
+  // row, of which three for each of the image's pixels count then. False where they are damaged.
+  bool read(int from, int count, std::vector<std::uint8_t>& rgb) {
+    const auto rows = static_cast<std::uint32_t>(count);
+    rgb.resize(std::size_t{4} * image_.width * rows);
+    image_.row_offset = from;
+    if (TIFFRGBAImageGet(&image_, reinterpret_cast<std::uint32_t*>(rgb.data()), image_.width,
+                         rows) != 1) {
+      return false;
+    }
+    pack_rgb(rgb.data(), {.width = width_, .height = count}, image_.width, is_premultiplied_);
+    return true;
+  }
+
+  // After read(), which returned `ok`.
+  DecodeStatus status(bool ok) const {
+    if (!ok) return file_.damaged("its pixels cannot be read");
+    DecodeStatus status{.ok = true, .warning_count = file_.warning_count()};
+    if (status.warning_count > 0) status.first_warning = file_.last_warning();
+    // JPEG data that end early are filled up with grey, and only this tells.
+    status.truncated = file_.warning_count() > warnings_before_;
     return status;
   }
-  out.rgb.resize(std::size_t{4} * row_pixels * image.height);
-  const int warnings_before = file.warning_count();
-  const bool ok = TIFFRGBAImageGet(&image, reinterpret_cast<std::uint32_t*>(out.rgb.data()),
-                                   row_pixels, image.height) == 1;
-  if (!ok) return file.damaged("its pixels cannot be read");
-  pack_rgb(out, row_pixels, is_premultiplied && image.photometric == PHOTOMETRIC_RGB);
-  status.ok = true;
-  status.warning_count = file.warning_count();
-  if (status.warning_count > 0) status.first_warning = file.last_warning();
-  // JPEG data that end early are filled up with grey, and only this tells.
-  status.truncated = file.warning_count() > warnings_before;
-  return status;
-}
+
+ private:
+  const TiffFile& file_;
+  TIFFRGBAImage image_{};
+  bool has_begun_ = false, is_premultiplied_ = false;
+  int width_ = 0, warnings_before_ = 0;
+};
+
+// The rows of a file, from its strips or rows of tiles, one of which is held.
+class TiffRows : public FormatRows {
+ public:
+  TiffRows(const ImageBytes& bytes, const ImageSize& size)
+      : file_(bytes, std::min(pixels_of(size), kDefaultMaxPixels)), size_(size) {}
+
+  DecodeStatus open(std::uint64_t size_bytes) {
+    if (file_.get() == nullptr) return file_.damaged("no directory");
+    if (is_cut(file_, pixels_of(size_), size_bytes))
+      return file_.damaged("the file ends too early");
+    if (DecodeStatus status = pixels_.begin(); !status.ok) return status;
+    const bool is_tiled = TIFFIsTiled(file_.get()) != 0;
+    const auto rows =
+        file_.field<std::uint32_t>(is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP);
+    const auto height = static_cast<std::uint32_t>(size_.height);
+    band_rows_ = static_cast<int>(std::clamp(rows, 1U, height));
+    std::string problem;
+    if (has_too_many_pixels(pixels_.row_pixels(), band_rows_, kDefaultMaxPixels, problem)) {
+      return unsupported(cat("whose ", is_tiled ? "tiles" : "strips", " have ", rows,
+                             " rows, which must be held in memory: ", problem,
+                             "; make it one of small tiles with tiffcp -t"));
+    }
+    set_tile_buffer(is_tiled);
+    return pixels_.status(true);
+  }
+
+  bool read_row(std::uint8_t* rgb) override {
+    const int first = next_ / band_rows_ * band_rows_;
+    if (ok_ && first != band_first_) {
+      ok_ = pixels_.read(first, std::min(band_rows_, size_.height - first), band_);
+      band_first_ = first;
+    }
+    if (!ok_) return false;
+    const std::size_t row_bytes = 3 * static_cast<std::size_t>(size_.width);
+    std::memcpy(rgb, band_.data() + static_cast<std::size_t>(next_ - first) * row_bytes, row_bytes);
+    ++next_;
+    return true;
+  }
+  bool skip_rows(int count) override {
+    next_ += count;
+    return ok_;
+  }
+  int warning_count() const override { return file_.warning_count(); }
+  DecodeStatus status() const override { return pixels_.status(ok_); }
+
+ private:
+  // Of plain tiles libtiff (4.5) takes no buffer but one of their size, and makes itself one of
+  // whole KiB.
+  void set_tile_buffer(bool is_tiled) {
+    if (!is_tiled || file_.field<std::uint16_t>(TIFFTAG_COMPRESSION) != COMPRESSION_NONE) return;
+    tile_.resize(static_cast<std::size_t>(std::max<tmsize_t>(TIFFTileSize(file_.get()), 0)));
+    TIFFReadBufferSetup(file_.get(), tile_.data(), std::ssize(tile_));
+  }
+
+  std::vector<std::uint8_t> tile_{};
+  TiffFile file_;
+  TiffPixels pixels_{file_};
+  ImageSize size_;
+  int band_rows_ = 1, band_first_ = -1, next_ = 0;
+  std::vector<std::uint8_t> band_{};
+  bool ok_ = true;
+};
 
 }  // namespace
 
 DecodeStatus read_tiff_size(std::string_view bytes, int& width, int& height) {
-  const TiffFile file(bytes, 0);
+  const TiffFile file(ImageBytes(bytes), 0);
   return file.get() == nullptr ? file.damaged("no directory") : size_of(file, width, height);
 }
 
 int read_tiff_orientation(std::string_view bytes) {
-  const TiffFile file(bytes, 0);
+  const TiffFile file(ImageBytes(bytes), 0);
   if (file.get() == nullptr) return ORIENTATION_TOPLEFT;
   const auto orientation = file.field<std::uint16_t>(TIFFTAG_ORIENTATION);
   return orientation >= 1 && orientation <= 8 ? orientation : ORIENTATION_TOPLEFT;
 }
 
 DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image& out) {
-  const std::uint64_t pixels =
-      static_cast<std::uint64_t>(out.width) * static_cast<std::uint64_t>(out.height);
-  const TiffFile file(bytes, pixels);
+  const std::uint64_t pixels = pixels_of({.width = out.width, .height = out.height});
+  const TiffFile file(ImageBytes(bytes), pixels);
   if (file.get() == nullptr) return file.damaged("no directory");
   if (is_cut(file, pixels, bytes.size())) return file.damaged("the file ends too early");
-  return decode_page(file, max_pixels, out);
+  TiffPixels page(file);
+  DecodeStatus status = page.begin();
+  if (!status.ok) return status;
+  if (has_too_many_pixels(page.row_pixels(), out.height, max_pixels, status.problem)) {
+    status.ok = false;
+    return status;
+  }
+  status = page.status(page.read(0, out.height, out.rgb));
+  out.rgb.resize(3 * pixels);
+  return status;
+}
+
+OpenRows open_tiff_rows(ImageBytes& bytes) {
+  OpenRows out;
+  {
+    const TiffFile file(bytes, 0);
+    out.status =
+        file.get() == nullptr ? file.damaged("no directory") : size_of(file, out.width, out.height);
+  }
+  if (!out.status.ok) return out;
+  auto rows = std::make_unique<TiffRows>(bytes, ImageSize{out.width, out.height});
+  out.status = rows->open(bytes.size_bytes());
+  if (out.status.ok) out.rows = std::move(rows);
+  return out;
 }
 
 }  // namespace retina

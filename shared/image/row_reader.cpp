@@ -1,0 +1,190 @@
+#include "shared/image/row_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "shared/base/cat.h"
+#include "shared/image/image_file.h"
+
+namespace retina {
+namespace {
+
+// As much of a file as tells what it is.
+constexpr std::size_t kStartBytes = 512;
+
+// An image that can only be decoded whole.
+class WholeRows : public FormatRows {
+ public:
+  WholeRows(DecodeStatus status, Image image)
+      : status_(std::move(status)), image_(std::move(image)) {}
+
+  bool read_row(std::uint8_t* rgb) override {
+    std::memcpy(rgb, image_.pixel(0, next_), 3 * static_cast<std::size_t>(image_.width));
+    return skip_rows(1);
+  }
+  bool skip_rows(int count) override {
+    next_ += count;
+    return true;
+  }
+  int warning_count() const override { return status_.warning_count; }
+  DecodeStatus status() const override { return status_; }
+
+ private:
+  DecodeStatus status_;
+  Image image_;
+  int next_ = 0;
+};
+
+OpenRows open_whole(const FileReader& file, const std::string& cure) {
+  std::string bytes(file.size_bytes(), '\0');
+  bytes.resize(file.read_at(0, bytes.data(), bytes.size()));
+  OpenRows out;
+  JpegDecoder decoder;
+  Image image;
+  out.status = read_any_size(bytes, decoder, image.width, image.height);
+  if (!out.status.ok) return out;
+  if (has_too_many_pixels(image.width, image.height, kDefaultMaxPixels, out.status.problem)) {
+    out.status.ok = false;
+    out.status.unsupported = true;
+    out.status.problem += cure;
+    return out;
+  }
+  out.status = decode_any_image(bytes, decoder, image);
+  if (!out.status.ok) return out;
+  out.width = image.width;
+  out.height = image.height;
+  out.rows = std::make_unique<WholeRows>(out.status, std::move(image));
+  return out;
+}
+
+OpenRows open_rows(const std::string& format, const FileReader& file, ImageBytes& bytes,
+                   int shrink) {
+  if (format == "JPEG") return open_jpeg_rows(bytes, shrink);
+  if (format == "TIFF") return open_tiff_rows(bytes);
+  if (format == "PNG") {
+    OpenRows out = open_png_rows(bytes);
+    if (!out.status.ok || out.rows != nullptr) return out;
+    return open_whole(file, "; an interlaced PNG must be held in memory: make it a plain one");
+  }
+  return open_whole(file, "; a WebP must be held in memory: make it a tiled TIFF");
+}
+
+}  // namespace
+
+RowReader::RowReader(const std::string& path, int shrink) : file_(path) {
+  open(shrink);
+}
+
+RowReader::~RowReader() = default;
+
+void RowReader::open(int shrink) {
+  std::array<char, kStartBytes> start{};
+  const std::size_t count = file_.read_at(0, start.data(), start.size());
+  const std::string_view begin(start.data(), count);
+  format_ = image_format(begin);
+  if (!is_image_format(format_)) {
+    status_ = {.ok = false, .problem = describe_other_format(begin, kImageFormats)};
+    return;
+  }
+  OpenRows opened = open_rows(format_, file_, bytes_, shrink);
+  status_ = std::move(opened.status);
+  width_ = opened.width;
+  height_ = opened.height;
+  rows_ = std::move(opened.rows);
+}
+
+int RowReader::bounded(int count) const {
+  return std::clamp(count, 0, height_ - next_row_);
+}
+
+void RowReader::update() {
+  status_ = rows_->status();
+  if (!status_.ok) {
+    status_.problem += cat(" (at row ", next_row_, ")");
+  } else if (warning_row_) {
+    status_.first_warning += cat(" (at row ", *warning_row_, ")");
+  }
+}
+
+const DecodeStatus& RowReader::read(int count, Image& out) {
+  if (!status_.ok) return status_;
+  const int wanted = bounded(count);
+  const std::size_t row_bytes = static_cast<std::size_t>(width_) * 3;
+  out.width = width_;
+  out.height = wanted;
+  out.rgb.resize(row_bytes * static_cast<std::size_t>(wanted));
+  std::uint8_t* row = out.rgb.data();
+  for (int i = 0; i < wanted; ++i, row += row_bytes) {
+    const int warnings_before = rows_->warning_count();
+    if (!rows_->read_row(row)) break;
+    if (warnings_before == 0 && rows_->warning_count() > 0) warning_row_ = next_row_;
+    ++next_row_;
+  }
+  update();
+  return status_;
+}
+
+const DecodeStatus& RowReader::skip(int count) {
+  if (!status_.ok) return status_;
+  const int wanted = bounded(count);
+  const int warnings_before = rows_->warning_count();
+  if (wanted > 0 && rows_->skip_rows(wanted)) {
+    if (warnings_before == 0 && rows_->warning_count() > 0) warning_row_ = next_row_;
+    next_row_ += wanted;
+  }
+  update();
+  return status_;
+}
+
+ReducedImage read_reduced(const std::string& path, int max_side_px) {
+  ReducedImage out;
+  int shrink = 1, divisor = 1;
+  {
+    const RowReader whole(path);
+    out.status = whole.status();
+    if (!out.status.ok) return out;
+    out.width = whole.width();
+    out.height = whole.height();
+    const int longer = std::max(out.width, out.height);
+    divisor = (longer + max_side_px - 1) / max_side_px;
+    if (whole.format() == "JPEG") {
+      for (const int possible : {2, 4, 8}) {
+        if (divisor % possible == 0) shrink = possible;
+      }
+    }
+  }
+  RowReader reader(path, shrink);
+  const int square = divisor / shrink;
+  const auto parts = [](int length, int part) { return (length + part - 1) / part; };
+  out.image = Image(parts(reader.width(), square), parts(reader.height(), square));
+  const auto width = static_cast<std::size_t>(reader.width());
+  Image rows;
+  std::vector<std::uint32_t> sums;  // [image.width, 3]
+  for (int y = 0; y < out.image.height; ++y) {
+    out.status = reader.read(square, rows);
+    if (!out.status.ok) return out;
+    sums.assign(3 * static_cast<std::size_t>(out.image.width), 0);
+    const std::uint8_t* pixel = rows.rgb.data();
+    for (int row = 0; row < rows.height; ++row) {
+      for (std::size_t x = 0; x < width; ++x, pixel += 3) {
+        std::uint32_t* const sum = &sums[x / static_cast<std::size_t>(square) * 3];
+        for (int c = 0; c < 3; ++c) sum[c] += pixel[c];
+      }
+    }
+    std::uint8_t* to = out.image.pixel(0, y);
+    for (int x = 0; x < out.image.width; ++x) {
+      const int columns = std::min(square, reader.width() - x * square);
+      const auto count = static_cast<std::uint32_t>(columns * rows.height);
+      for (std::size_t c = 0; c < 3; ++c) {
+        *to++ = static_cast<std::uint8_t>((sums[3 * static_cast<std::size_t>(x) + c] + count / 2) /
+                                          count);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace retina

@@ -1,0 +1,73 @@
+// An image file by rows, forward only and in bounded memory: of images that are too large to be
+// held whole. Pixels, warnings and what is refused are those of decode_any_image(), which decodes
+// files at once with the same code.
+//
+// What is held at once: of JPEG a row of blocks, of PNG a row, of TIFF a strip or a row of tiles.
+// Progressive JPEGs, interlaced PNGs and WebP are held whole; those and TIFF's strips are refused
+// above kDefaultMaxPixels, with what to do about it. Nothing else limits an image but kMaxSidePx.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "shared/image/decode_status.h"
+#include "shared/image/format_rows.h"
+#include "shared/image/image.h"
+
+namespace retina {
+
+class RowReader {
+ public:
+  // Reads the header. Throws as FileReader; what is wrong with the image is in status(). A `shrink`
+  // of 2, 4 or 8 divides a JPEG's sides, rounded up, and does nothing to other formats.
+  explicit RowReader(const std::string& path, int shrink = 1);
+  ~RowReader();
+  RowReader(RowReader&&) = delete;
+
+  // Of all that has been read: not ok where the header or a row could not be. Problems and warnings
+  // name the row ("damaged PNG: bad CRC (at row 15210)"), counted from 0. An image whose end is
+  // missing may be ok and truncated: its rows are made up from about there on.
+  const DecodeStatus& status() const { return status_; }
+
+  // By content, as image_format() names it.
+  const std::string& format() const { return format_; }
+  // Where the header was ok.
+  int width() const { return width_; }
+  int height() const { return height_; }
+  // What read() begins with.
+  int next_row() const { return next_row_; }
+
+  // The next `count` rows, fewer at the image's end, to `out`, whose storage is reused. Returns
+  // status(); `out` is unspecified when it is not ok. Throws kIo.
+  const DecodeStatus& read(int count, Image& out);
+  // Passes over rows, which may be damaged unnoticed. What follows is the same as after read().
+  const DecodeStatus& skip(int count);
+
+ private:
+  int bounded(int count) const;
+  void open(int shrink);
+  void update();
+
+  FileReader file_;
+  ImageBytes bytes_{file_};
+  std::string format_{};
+  int width_ = 0, height_ = 0, next_row_ = 0;
+  DecodeStatus status_{};
+  std::unique_ptr<FormatRows> rows_{};
+  std::optional<int> warning_row_{};  // of the first complaint after the header
+};
+
+struct ReducedImage {
+  DecodeStatus status{};      // as RowReader's
+  int width = 0, height = 0;  // of the file's image
+  Image image{};              // of max_side_px at most; where status.ok
+};
+
+// All of an image, its sides divided by the smallest whole number that makes the longer one at most
+// `max_side_px`, rounded up: pixels are the means of squares. JPEGs are decoded smaller where that
+// is possible. Throws as RowReader.
+ReducedImage read_reduced(const std::string& path, int max_side_px);
+
+}  // namespace retina

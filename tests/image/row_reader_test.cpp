@@ -1,0 +1,387 @@
+// Images by rows: the same as decode_any_image() makes of the whole file, whatever the chunks.
+#include "shared/image/row_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tiffio.h>
+
+#include <cstdio>
+// jpeglib.h needs FILE declared before it.
+#include <jpeglib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "shared/base/memory.h"
+#include "shared/base/random.h"
+#include "shared/image/image_file.h"
+#include "tests/support/images/images.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+
+// Reads a file in chunks of random sizes, passing over some, and compares what it gets with the
+// whole image. Returns the status at the end.
+DecodeStatus expect_rows_of(const std::string& path, const Image& whole, std::uint32_t seed,
+                            bool skips) {
+  RowReader reader(path);
+  if (!reader.status().ok) return reader.status();
+  EXPECT_EQ(reader.width(), whole.width);
+  EXPECT_EQ(reader.height(), whole.height);
+  const RandomStream random{.seed = seed, .use = RandomUse::kTest};
+  Image rows;
+  for (std::uint64_t i = 0; reader.next_row() < whole.height; ++i) {
+    const int first = reader.next_row();
+    const int count = 1 + static_cast<int>(random.below(2 * i, 40));
+    if (skips && random.below(2 * i + 1, 2) == 0) {
+      if (!reader.skip(count).ok) break;
+      continue;
+    }
+    if (!reader.read(count, rows).ok) break;
+    EXPECT_EQ(rows.height, std::min(count, whole.height - first));
+    const auto* const expected = whole.pixel(0, first);
+    if (!std::equal(rows.rgb.begin(), rows.rgb.end(), expected)) {
+      ADD_FAILURE() << path << ": rows from " << first << " differ";
+      break;
+    }
+  }
+  return reader.status();
+}
+
+void expect_like_the_whole(const std::string& path, std::uint32_t seed) {
+  SCOPED_TRACE(cat(path, ", seed ", seed));
+  JpegDecoder decoder;
+  Image whole;
+  const DecodeStatus status = decode_any_image(read_file(path), decoder, whole);
+  if (!status.ok) {
+    const DecodeStatus by_rows = [&] {
+      RowReader reader(path);
+      Image rows;
+      while (reader.status().ok && reader.next_row() < reader.height()) reader.read(7, rows);
+      return reader.status();
+    }();
+    EXPECT_FALSE(by_rows.ok) << status.problem;
+    EXPECT_EQ(by_rows.unsupported, status.unsupported);
+    if (status.unsupported) {
+      EXPECT_EQ(by_rows.problem, status.problem);
+    }
+    return;
+  }
+  const DecodeStatus by_rows = expect_rows_of(path, whole, seed, false);
+  EXPECT_TRUE(by_rows.ok) << by_rows.problem;
+  EXPECT_EQ(by_rows.truncated, status.truncated) << by_rows.first_warning;
+  EXPECT_EQ(by_rows.is_blank, status.is_blank);
+  EXPECT_EQ(by_rows.warning_count, status.warning_count);
+  EXPECT_THAT(by_rows.first_warning, testing::StartsWith(status.first_warning));
+  if (!status.truncated && status.warning_count == 0) {
+    EXPECT_TRUE(expect_rows_of(path, whole, seed, true).ok);
+  }
+}
+
+TEST(RowReader, EveryFileOfTheZooIsTheSameByRows) {
+  RETINA_DATA_OR_SKIP(folder, "jpeg_zoo");
+  std::uint32_t seed = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".jpg") expect_like_the_whole(entry.path(), ++seed);
+  }
+  EXPECT_GT(seed, 50U);
+}
+
+class Files {
+ public:
+  std::string write(const std::string& bytes) const {
+    const std::string path = folder_ / "image";
+    std::ofstream(path, std::ios::binary) << bytes;  // no disk need hold it
+    return path;
+  }
+
+ private:
+  TestFolder folder_{};
+};
+
+std::vector<std::uint16_t> random_samples(int count, int bits, std::uint32_t seed) {
+  const RandomStream random{.seed = seed, .use = RandomUse::kTest};
+  std::vector<std::uint16_t> samples;
+  for (int i = 0; i < count; ++i) {
+    samples.push_back(static_cast<std::uint16_t>(
+        random.below(static_cast<std::uint64_t>(i), std::uint64_t{1} << bits)));
+  }
+  return samples;
+}
+
+TEST(RowReader, PngOfEveryKindAndWebPAreTheSameByRows) {
+  const Files files;
+  std::uint32_t seed = 0;
+  for (const auto& [colour, bits, channels] :
+       {std::array{0, 1, 1}, {0, 8, 1}, {0, 16, 1}, {2, 8, 3}, {3, 4, 1}, {4, 8, 2}, {6, 16, 4}}) {
+    for (const bool interlaced : {false, true}) {
+      const PngLook look{.width = 61,
+                         .height = 97,
+                         .bit_depth = bits,
+                         .colour_type = colour,
+                         .interlaced = interlaced};
+      const auto samples = random_samples(61 * 97 * channels, bits, ++seed);
+      expect_like_the_whole(files.write(encode_png(look, samples)), seed);
+    }
+  }
+  expect_like_the_whole(files.write(encode_webp(colourful(61, 97))), ++seed);
+  expect_like_the_whole(files.write(encode_lossy_webp(colourful(61, 97), 80)), ++seed);
+}
+
+TEST(RowReader, TiffOfEveryKindIsTheSameByRowsOrRefusedAlike) {
+  struct Kind {
+    int photometric, bits, samples;
+    std::vector<std::uint16_t> extra;
+  };
+  const Files files;
+  std::uint32_t seed = 0;
+  for (const Kind& kind : {Kind{0, 1, 1, {}}, Kind{1, 4, 1, {}}, Kind{1, 8, 2, {2}},
+                           Kind{2, 8, 3, {}}, Kind{2, 8, 4, {1}}, Kind{3, 8, 1, {}},
+                           Kind{5, 8, 4, {}}, Kind{1, 16, 1, {}}, Kind{1, 8, 5, {0, 0, 0, 0}}}) {
+    for (const int compression : {1, 5, 8}) {
+      for (const int tile_px : {0, 16, 48}) {
+        for (const bool separate : {false, true}) {
+          if (separate && (kind.samples == 1 || kind.bits < 8)) continue;
+          for (const int rows_per_strip : {1, 7, 97}) {
+            if (tile_px != 0 && rows_per_strip != 1) continue;
+            const TiffLook look{.width = 61,
+                                .height = 97,
+                                .bits = kind.bits,
+                                .samples = kind.samples,
+                                .photometric = kind.photometric,
+                                .compression = compression,
+                                .extra = kind.extra,
+                                .tile_px = tile_px,
+                                .rows_per_strip = rows_per_strip,
+                                .separate = separate,
+                                .is_big = seed % 2 == 1};
+            const auto samples = random_samples(61 * 97 * kind.samples, kind.bits, ++seed);
+            SCOPED_TRACE(cat(kind.photometric, ' ', kind.bits, ' ', kind.samples, ' ', compression,
+                             ' ', tile_px, ' ', separate, ' ', rows_per_strip));
+            expect_like_the_whole(files.write(encode_tiff(look, samples)), seed);
+          }
+        }
+      }
+    }
+  }
+  const Image image = colourful(96, 80);
+  for (const int photometric : {2, 6}) {
+    for (const int tile_px : {0, 16}) {
+      const TiffLook look{.width = 96,
+                          .height = 80,
+                          .photometric = photometric,
+                          .compression = 7,
+                          .tile_px = tile_px,
+                          .rows_per_strip = 16};
+      expect_like_the_whole(files.write(encode_tiff(look, {image.rgb.begin(), image.rgb.end()})),
+                            ++seed);
+    }
+  }
+}
+
+TEST(RowReader, DamagedAndTruncatedFilesAreRefusedByRowsWhereTheyAreAsAWhole) {
+  const Files files;
+  const Image image = colourful(83, 120);
+  const std::vector<std::uint16_t> rgb(image.rgb.begin(), image.rgb.end());
+  std::vector<std::string> contents = {encode_jpeg(image, 85), encode_png(image),
+                                       encode_webp(image)};
+  for (const int compression : {1, 5, 7, 8}) {
+    for (const int tile_px : {0, 32}) {
+      contents.push_back(encode_tiff({.width = 83,
+                                      .height = 120,
+                                      .compression = compression,
+                                      .tile_px = tile_px,
+                                      .rows_per_strip = 8},
+                                     rgb));
+    }
+  }
+  constexpr std::uint64_t kSeed = 8;
+  for (std::uint32_t run = 0; run < 400; ++run) {
+    const RandomStream random{.seed = kSeed, .use = RandomUse::kTest, .stream = run};
+    std::string bytes = contents[run % contents.size()];
+    if (run % 3 == 0) {
+      bytes.resize(random.below(0, bytes.size()));
+    } else {
+      bytes[random.below(1, bytes.size())] = static_cast<char>(random.bits(2));
+    }
+    expect_like_the_whole(files.write(bytes), run);
+  }
+}
+
+TEST(RowReader, ProblemsAndWarningsNameTheirRow) {
+  const Files files;
+  const Image image = colourful(64, 100);
+  Image rows;
+  {
+    const PngLook look{.width = 300, .height = 300};
+    const std::string png = encode_png(look, random_samples(3 * 300 * 300, 8, 1));
+    RowReader reader(files.write(png.substr(0, png.size() / 2)));
+    ASSERT_TRUE(reader.status().ok);
+    EXPECT_FALSE(reader.read(300, rows).ok);
+    EXPECT_GT(reader.next_row(), 100);
+    EXPECT_LT(reader.next_row(), 151);
+    EXPECT_EQ(reader.status().problem,
+              cat("damaged PNG: the file ends too early (at row ", reader.next_row(), ")"));
+    EXPECT_FALSE(reader.read(1, rows).ok) << "it stays so";
+  }
+  {
+    const std::string jpeg = encode_jpeg(image, 90);
+    RowReader reader(files.write(jpeg.substr(0, jpeg.size() / 2)));
+    EXPECT_TRUE(reader.read(16, rows).ok);
+    EXPECT_FALSE(reader.status().truncated) << reader.status().first_warning;
+    EXPECT_TRUE(reader.read(84, rows).ok);
+    EXPECT_TRUE(reader.status().truncated);
+    EXPECT_THAT(reader.status().first_warning, testing::MatchesRegex(".*\\(at row [3-6].\\)"));
+  }
+}
+
+TEST(RowReader, NamesWhatIsNoImage) {
+  const Files files;
+  EXPECT_EQ(RowReader(files.write("")).status().problem,
+            "not a JPEG, PNG, TIFF or WebP: the file is empty");
+  EXPECT_EQ(RowReader(files.write("GIF89a")).status().problem,
+            "not a JPEG, PNG, TIFF or WebP but a GIF file");
+  EXPECT_THROW(RowReader("/nonexistent/image.tif"), Error);
+}
+
+// Writes images of any size a row at a time. Pixel (x, y) has the colours x, y, x + y, mod 256.
+void fill_row(std::vector<std::uint8_t>& row, int y) {
+  for (std::size_t x = 0; x < row.size() / 3; ++x) {
+    row[3 * x] = static_cast<std::uint8_t>(x / 64);
+    row[3 * x + 1] = static_cast<std::uint8_t>(y / 64);
+    row[3 * x + 2] = static_cast<std::uint8_t>((x + static_cast<std::size_t>(y)) / 64);
+  }
+}
+
+void write_large_jpeg(const std::string& path, int side_px) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"),
+                                                             std::fclose);
+  ASSERT_NE(file, nullptr);
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  jpeg_stdio_dest(&info, file.get());
+  info.image_width = info.image_height = static_cast<JDIMENSION>(side_px);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_start_compress(&info, TRUE);
+  std::vector<std::uint8_t> row(3 * static_cast<std::size_t>(side_px));
+  for (int y = 0; y < side_px; ++y) {
+    fill_row(row, y);
+    JSAMPROW line = row.data();
+    jpeg_write_scanlines(&info, &line, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+}
+
+void write_large_tiff(const std::string& path, int side_px) {
+  constexpr int kTilePx = 256;
+  TIFF* const tiff = TIFFOpen(path.c_str(), "w8");
+  ASSERT_NE(tiff, nullptr);
+  TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, side_px);
+  TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, side_px);
+  TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, 8);
+  TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, 3);
+  TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_RGB);
+  TIFFSetField(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
+  TIFFSetField(tiff, TIFFTAG_COMPRESSION, COMPRESSION_LZW);
+  TIFFSetField(tiff, TIFFTAG_TILEWIDTH, kTilePx);
+  TIFFSetField(tiff, TIFFTAG_TILELENGTH, kTilePx);
+  std::vector<std::uint8_t> row(3 * static_cast<std::size_t>(side_px + kTilePx));
+  std::vector<std::uint8_t> tile(3 * kTilePx * kTilePx);
+  std::vector<std::uint8_t> band(row.size() * kTilePx);
+  for (int y = 0; y < side_px; y += kTilePx) {
+    for (int i = 0; i < kTilePx; ++i) {
+      fill_row(row, y + i);
+      std::copy(row.begin(), row.end(), band.begin() + std::ptrdiff_t{i} * std::ssize(row));
+    }
+    for (int x = 0; x < side_px; x += kTilePx) {
+      for (int i = 0; i < kTilePx; ++i) {
+        std::copy_n(band.begin() + std::ptrdiff_t{i} * std::ssize(row) + 3 * x, 3 * kTilePx,
+                    tile.begin() + std::ptrdiff_t{3} * kTilePx * i);
+      }
+      ASSERT_GE(TIFFWriteTile(tiff, tile.data(), static_cast<std::uint32_t>(x),
+                              static_cast<std::uint32_t>(y), 0, 0),
+                0);
+    }
+  }
+  TIFFClose(tiff);
+}
+
+// A process that reads the image in chunks prints its peak of resident memory: see read_rows.cpp.
+std::int64_t peak_bytes(const std::string& path) {
+  const ProcessResult read = run_process({"read_rows", path, "64"});
+  EXPECT_EQ(read.exit_code, 0) << read.err;
+  return std::strtoll(read.out.c_str(), nullptr, 10);
+}
+
+TEST(RowReader, MemoryIsThatOfAFewRowsWhateverTheImage) {
+  constexpr int kSidePx = 8000;  // 192 MB of pixels
+  const TestFolder folder;
+  const std::int64_t nothing = peak_bytes("");
+  write_large_jpeg(folder / "large.jpg", kSidePx);
+  write_large_tiff(folder / "large.tif", kSidePx);
+  EXPECT_LT(peak_bytes(folder / "large.jpg") - nothing, std::int64_t{16} << 20);
+  EXPECT_LT(peak_bytes(folder / "large.tif") - nothing, std::int64_t{32} << 20);
+}
+
+TEST(ReadReduced, IsTheMeanOfSquares) {
+  const Files files;
+  const Image image = colourful(103, 61);
+  const ReducedImage reduced = read_reduced(files.write(encode_png(image)), 26);
+  ASSERT_TRUE(reduced.status.ok) << reduced.status.problem;
+  EXPECT_EQ(reduced.width, 103);
+  EXPECT_EQ(reduced.height, 61);
+  ASSERT_EQ(reduced.image.width, 26);
+  ASSERT_EQ(reduced.image.height, 16);
+  for (int y = 0; y < 16; ++y) {
+    for (int x = 0; x < 26; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        int sum = 0, count = 0;
+        for (int v = 4 * y; v < std::min(61, 4 * y + 4); ++v) {
+          for (int u = 4 * x; u < std::min(103, 4 * x + 4); ++u, ++count) {
+            sum += image.pixel(u, v)[c];
+          }
+        }
+        ASSERT_EQ(reduced.image.pixel(x, y)[c], (sum + count / 2) / count) << x << ' ' << y;
+      }
+    }
+  }
+}
+
+TEST(ReadReduced, OfAJpegIsNearlyTheMean) {
+  const TestFolder folder;
+  write_large_jpeg(folder / "image.jpg", 1000);
+  for (const int side : {1000, 500, 300, 125, 84, 50}) {
+    const ReducedImage reduced = read_reduced(folder / "image.jpg", side);
+    ASSERT_TRUE(reduced.status.ok) << reduced.status.problem;
+    const int divisor = (1000 + side - 1) / side;
+    EXPECT_EQ(reduced.image.width, (1000 + divisor - 1) / divisor) << side;
+    EXPECT_EQ(reduced.image.height, reduced.image.width) << side;
+    const int middle = reduced.image.width / 2;
+    EXPECT_NEAR(reduced.image.pixel(middle, middle)[1], middle * divisor / 64, 2) << side;
+  }
+}
+
+TEST(ReadReduced, TellsOfDamage) {
+  const Files files;
+  const std::string png = encode_png(colourful(100, 100));
+  const ReducedImage reduced = read_reduced(files.write(png.substr(0, png.size() / 2)), 50);
+  EXPECT_FALSE(reduced.status.ok);
+  EXPECT_THAT(reduced.status.problem, HasSubstr("at row 0"));
+}
+
+}  // namespace
+}  // namespace retina
