@@ -36,6 +36,8 @@ namespace {
 // So many skipped files are named on stderr; left_out.json has all.
 constexpr std::size_t kNamedFiles = 50;
 constexpr int kWritingThreads = 8;
+// Of a large image's parts that are drawn in full size.
+constexpr int kDrawnTilePx = 1024;
 
 // By names and content.
 std::string content_hash(const std::vector<FoundImage>& images) {
@@ -135,6 +137,9 @@ class ImageFilesOutput {
 
  private:
   std::size_t draw(const EvaluationFolder& folder) const;
+  std::size_t draw_parts(const EvaluationFolder& folder, std::size_t i, std::size_t most) const;
+  static void write_drawn(const EvaluationFolder& folder, const ImageInfo& info,
+                          const std::string& part, const Image& image);
   void write_yolo(const EvaluationFolder& folder) const;
   void tell(const EvaluationFolder& folder, std::size_t drawn_count) const;
   std::span<const Detection> found_on(const ImageInfo& image) const {
@@ -198,18 +203,59 @@ std::size_t ImageFilesOutput::draw(const EvaluationFolder& folder) const {
   if (chosen.empty()) return 0;
   JpegDecoder decoder;
   Progress progress("drawing", static_cast<std::int64_t>(chosen.size()), "images");
-  std::size_t count = 0;
+  std::size_t count = 0, done = 0;
   for (const std::size_t i : chosen) {
+    if (count >= static_cast<std::size_t>(options_.draw)) break;
     const ImageInfo& info = images_[i];
-    Image image;
-    if (source_.decode(places_[i], decoder, image)) continue;  // gone since
-    draw_found(image, found_on(info), options_.draw_score, category_map_);
-    write_file_atomically(folder.drawn_path(info.id, info.file_name),
-                          encode_jpeg(image, kDrawnQuality));
-    progress.update(static_cast<std::int64_t>(++count));
+    if (!options_.tile.empty() && std::max(info.width, info.height) > kOverviewSidePx) {
+      count += draw_parts(folder, i, static_cast<std::size_t>(options_.draw) - count);
+    } else {
+      Image image;
+      if (source_.decode(places_[i], decoder, image)) continue;  // gone since
+      draw_found(image, found_on(info), options_.draw_score, category_map_);
+      write_drawn(folder, info, "", image);
+      ++count;
+    }
+    progress.update(static_cast<std::int64_t>(++done));
     tell_progress(ranks_);
   }
   progress.finish();
+  return count;
+}
+
+void ImageFilesOutput::write_drawn(const EvaluationFolder& folder, const ImageInfo& info,
+                                   const std::string& part, const Image& image) {
+  write_file_atomically(folder.drawn_path(info.id, info.file_name, part),
+                        encode_jpeg(image, kDrawnQuality));
+}
+
+// A large image as a smaller copy and, in full size, where most was found; returns how many.
+std::size_t ImageFilesOutput::draw_parts(const EvaluationFolder& folder, std::size_t i,
+                                         std::size_t most) const {
+  const ImageInfo& info = images_[i];
+  const auto found = found_on(info);
+  std::size_t count = 0;
+  const auto draw_part = [&](const TileRect& part, const std::string& name, Image image) {
+    draw_found(image, seen_in(found, part, {image.width, image.height}), options_.draw_score,
+               category_map_);
+    write_drawn(folder, info, name, image);
+    ++count;
+  };
+  Image all;
+  if (source_.decode_reduced(places_[i], kOverviewSidePx, all)) return count;  // gone since
+  draw_part({.width = info.width, .height = info.height}, "whole", std::move(all));
+  const std::vector<TileRect> tiles =
+      tiles_of({info.width, info.height}, {.side_px = kDrawnTilePx, .overlap = 0});
+  const std::vector<std::size_t> shown =
+      busiest_tiles(found, options_.draw_score, tiles, kShownTiles);
+  for (std::size_t place : shown) {
+    if (count >= most) break;
+    Image image;
+    if (source_.decode_part(places_[i], tiles[place], image)) break;
+    draw_part(tiles[place],
+              tile_text({.x = tiles[place].x, .y = tiles[place].y}, image.width, image.height),
+              std::move(image));
+  }
   return count;
 }
 

@@ -63,13 +63,15 @@ std::unique_ptr<ImageRows> open_file_rows(const ImageFolder& folder, const std::
 }
 
 std::optional<FileProblem> decode_reduced_file(const ImageFolder& folder, const std::string& name,
-                                               const ImageSize& expected, Image& out) {
+                                               const ReducedRequest& request, Image& out) {
   FoundFile file;
   if (auto problem = folder.find(name, file)) return problem;
   return unless_unreadable(folder, file.path, [&]() -> std::optional<FileProblem> {
-    ReducedImage reduced = read_reduced(file.path, kReducedSidePx);
+    ReducedImage reduced = read_reduced(file.path, request.max_side_px);
     if (auto problem = problem_of(reduced.status)) return problem;
-    if (auto problem = changed_problem({reduced.width, reduced.height}, expected)) return problem;
+    if (auto problem = changed_problem({reduced.width, reduced.height}, request.expected)) {
+      return problem;
+    }
     out = std::move(reduced.image);
     return std::nullopt;
   });

@@ -2,6 +2,7 @@
 // be used is a problem with the same words as decode_file()'s.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,8 +24,12 @@ ImageSize whole_size_of(const ImageSize& image);
 std::unique_ptr<ImageRows> open_file_rows(const ImageFolder& folder, const std::string& name,
                                           const ImageSize& expected);
 
-// The copy of an image of more than kMostWholePixels.
+// A copy, as read_reduced() makes it, of a file that has the size `expected`.
+struct ReducedRequest {
+  ImageSize expected{};
+  int max_side_px = kReducedSidePx;
+};
 std::optional<FileProblem> decode_reduced_file(const ImageFolder& folder, const std::string& name,
-                                               const ImageSize& expected, Image& out);
+                                               const ReducedRequest& request, Image& out);
 
 }  // namespace retina

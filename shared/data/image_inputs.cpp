@@ -233,8 +233,27 @@ std::optional<FileProblem> ImageFiles::decode_whole(std::size_t place, JpegDecod
                                                     Image& out) const {
   const IndexEntry& entry = index_[place];
   if (whole_size(place).width == entry.width) return decode(place, decoder, out);
-  return decode_reduced_file(folders_[root_of_[place]], name_in_folder(place),
-                             {entry.width, entry.height}, out);
+  return decode_reduced(place, kReducedSidePx, out);
+}
+
+std::optional<FileProblem> ImageFiles::decode_reduced(std::size_t place, int max_side_px,
+                                                      Image& out) const {
+  return decode_reduced_file(
+      folders_[root_of_[place]], name_in_folder(place),
+      {.expected = {index_[place].width, index_[place].height}, .max_side_px = max_side_px}, out);
+}
+
+std::optional<FileProblem> ImageFiles::decode_part(std::size_t place, const TileRect& part,
+                                                   Image& out) const {
+  const std::unique_ptr<ImageRows> rows = open_rows(place);
+  if (auto problem = rows->skip(part.y)) return problem;
+  Image band;
+  if (auto problem = rows->read(part.height, band)) return problem;
+  out = Image(part.width, part.height);
+  for (int y = 0; y < part.height; ++y) {
+    std::copy_n(band.pixel(part.x, y), std::ptrdiff_t{3} * part.width, out.pixel(0, y));
+  }
+  return std::nullopt;
 }
 
 }  // namespace retina

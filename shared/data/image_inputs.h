@@ -65,6 +65,9 @@ class ImageFiles : public RowSource {
   std::optional<FileProblem> decode_whole(std::size_t place, JpegDecoder& decoder,
                                           Image& out) const override;
   const Normalisation& normalisation() const override { return normalisation_; }
+  // Of a large image: a copy whose longer side is at most `max_side_px`, and a part in full size.
+  std::optional<FileProblem> decode_reduced(std::size_t place, int max_side_px, Image& out) const;
+  std::optional<FileProblem> decode_part(std::size_t place, const TileRect& part, Image& out) const;
 
  private:
   std::string name_in_folder(std::size_t place) const;

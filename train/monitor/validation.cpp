@@ -91,7 +91,8 @@ class DetectionValidation : public Validation {
         .note = "Validation images: detections with a score of 0.4 or more, ground truth dashed."};
     draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
       gallery.images.push_back(embed_image(
-          drawn.image, cat(image_name(drawn.image_id, drawn.file_name), ": ", drawn.found_count,
+          drawn.image, cat(image_name(drawn.image_id, drawn.file_name),
+                           drawn.part.empty() ? "" : ", ", drawn.part, ": ", drawn.found_count,
                            " found, ", counted(drawn.object_count, "object"))));
     });
     return gallery;
