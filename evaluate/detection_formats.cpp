@@ -17,14 +17,6 @@ namespace fs = std::filesystem;
 constexpr int kShareDigits = 6;  // as Ultralytics has them
 constexpr int kPixelDigits = 7;  // what an f32 holds
 
-// As printf's %g, in any locale.
-std::string rounded(double value, int digits) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
-                                 std::chars_format::general, digits);
-  return {text.data(), end.ptr};
-}
-
 int label_of(const Detection& one, const CategoryMap& categories) {
   return categories.label_of(one.category_id).value();
 }
@@ -37,6 +29,13 @@ std::string csv_field(const std::string& text) {
 }
 
 }  // namespace
+
+std::string rounded(double value, int digits) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::general, digits);
+  return {text.data(), end.ptr};
+}
 
 std::string yolo_label_name(const std::string& image_name) {
   fs::path label;

@@ -11,6 +11,9 @@
 
 namespace retina {
 
+// How all of them, and geojson.h, write numbers: as printf's %g with so many digits, in any locale.
+std::string rounded(double value, int digits);
+
 // YOLO's labels: a text file for each image. That of an image is its path with the ending .txt, as
 // coco-pack and Ultralytics look for it, without what leads to a folder above.
 std::string yolo_label_name(const std::string& image_name);

@@ -41,20 +41,23 @@ void declare_packing(Cli& cli, PackOptions& pack) {
       "format", pack.format, kAnnotationFormats,
       "what --annotations is: COCO's instances JSON, Pascal VOC's folder of XML files or a list "
       "ImageSets/Main/NAME.txt beside it, a CSV with a line a box (as of keras-retinanet, "
-      "DeepForest, TensorFlow, Open Images), or YOLO's data.yaml, with the labels of "
-      "--images .../images/SPLIT in .../labels/SPLIT; for classification, without annotations: "
+      "DeepForest, TensorFlow, Open Images), YOLO's data.yaml, with the labels of "
+      "--images .../images/SPLIT in .../labels/SPLIT, xView's GeoJSON, or DOTA's folder labelTxt; "
+      "for classification, without annotations: "
       "folders, --images has a folder of images for each "
       "class; cifar10, the binary version of CIFAR-10");
   cli.option("annotations", pack.annotations, "PATH",
              "file or folder of --format; with folders, where --images is not divided by classes "
              "(ImageNet's validation set): lines of FILE,CLASS, or a class id a line for the "
              "images in the order of their names, 1 for the first line of --classes");
-  cli.option("classes", pack.classes, "FILE",
-             "lines of CLASS,ID or of a class name: with csv and voc it fixes the ids, which are "
-             "otherwise those of the names in order. With folders a class name a line, in the "
-             "order of the labels, which is otherwise that of the names; of a line with a WordNet "
-             "id (n01440764 "
-             "tench, Tinca tinca) that id. Pack training and validation set with the same file");
+  cli.option(
+      "classes", pack.classes, "FILE",
+      "lines of CLASS,ID or of a class name: with csv, voc and dota it fixes the ids, which are "
+      "otherwise those of the names in order. With xview the published xview_class_labels.txt, "
+      "or lines of CLASS,ID. With folders a class name a line, in the "
+      "order of the labels, which is otherwise that of the names; of a line with a WordNet "
+      "id (n01440764 "
+      "tench, Tinca tinca) that id. Pack training and validation set with the same file");
   cli.option(
       "images", pack.images, "DIR",
       cat("folder that the annotations' file names are relative to, with cifar10 the folder of its "
@@ -105,16 +108,17 @@ void declare_checking(Cli& cli, CommandLine& line) {
 }
 
 Cli make_cli(CommandLine& line) {
-  Cli cli("coco-pack",
-          "coco-pack --annotations FILE.json --images DIR --output SHARDS [options]\n"
-          "coco-pack --format voc|csv|yolo --annotations PATH --images DIR --output SHARDS\n"
-          "coco-pack --format folders --images DIR [--classes FILE] [--annotations FILE]\n"
-          "          --output SHARDS\n"
-          "coco-pack --format cifar10 --images DIR|FILE.bin --output SHARDS\n"
-          "coco-pack --verify SHARDS\n"
-          "coco-pack --inspect SHARDS [--image-file NAME [--draw OUT.jpg]]\n"
-          "coco-pack --inspect SHARDS --export-annotations OUT.json",
-          "packs a data set into a few large shards, once and checked");
+  Cli cli(
+      "coco-pack",
+      "coco-pack --annotations FILE.json --images DIR --output SHARDS [options]\n"
+      "coco-pack --format voc|csv|yolo|xview|dota --annotations PATH --images DIR --output SHARDS\n"
+      "coco-pack --format folders --images DIR [--classes FILE] [--annotations FILE]\n"
+      "          --output SHARDS\n"
+      "coco-pack --format cifar10 --images DIR|FILE.bin --output SHARDS\n"
+      "coco-pack --verify SHARDS\n"
+      "coco-pack --inspect SHARDS [--image-file NAME [--draw OUT.jpg]]\n"
+      "coco-pack --inspect SHARDS --export-annotations OUT.json",
+      "packs a data set into a few large shards, once and checked");
   declare_packing(cli, line.pack);
   declare_checking(cli, line);
   cli.validate([&line] { line.validate(); });

@@ -58,8 +58,8 @@ void PackOptions::validate() const {
   if (!is_cifar10 && format != AnnotationFormat::kFolders) require(annotations, "annotations");
   require(images, "images");
   require(output, "output");
-  const bool takes_classes = format == AnnotationFormat::kCsv || format == AnnotationFormat::kVoc ||
-                             format == AnnotationFormat::kFolders;
+  const bool takes_classes =
+      format != AnnotationFormat::kCoco && format != AnnotationFormat::kYolo && !is_cifar10;
   refuse_if(!classes.empty() && !takes_classes, "--classes: has no effect with this --format",
             "the annotations of COCO list their classes, YOLO's list of classes is its "
             "--annotations, CIFAR-10 has its own");

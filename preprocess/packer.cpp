@@ -1,5 +1,6 @@
 #include "preprocess/packer.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -110,6 +111,18 @@ void warn_of_equal_names(const PackOptions& options, const CategoryMap& categori
               "apart");
 }
 
+// Whether it is a folder of text files, of which XML has none.
+bool has_label_texts(const std::string& path) {
+  if (!is_folder(path)) return false;
+  const auto is_of = [&](const char* wanted) {
+    std::error_code ignored;
+    return std::any_of(
+        std::filesystem::directory_iterator(path, ignored), {},
+        [&](const auto& entry) { return lower_case(entry.path().extension().string()) == wanted; });
+  };
+  return is_of(".txt") && !is_of(".xml");
+}
+
 // COCO is the default, also for those who did not ask for it.
 void check_format(const PackOptions& options) {
   if (options.format != AnnotationFormat::kCoco) return;
@@ -117,6 +130,8 @@ void check_format(const PackOptions& options) {
   const std::string suffix = lower_case(std::filesystem::path(path).extension().string());
   const char* format = suffix == ".csv"                        ? "csv"
                        : suffix == ".yaml" || suffix == ".yml" ? "yolo"
+                       : suffix == ".geojson"                  ? "xview"
+                       : has_label_texts(path)                 ? "dota"
                        : suffix == ".xml" || is_folder(path)   ? "voc"
                                                                : nullptr;
   if (format == nullptr) return;

@@ -48,6 +48,8 @@ class AnnotationFiles {
 Instances read_voc(const AnnotationSource& source, AnnotationFiles& files);
 Instances read_csv(const AnnotationSource& source, AnnotationFiles& files);
 Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files);
+Instances read_xview(const AnnotationSource& source, AnnotationFiles& files);
+Instances read_dota(const AnnotationSource& source, AnnotationFiles& files);
 ReadAnnotations read_folders(const AnnotationSource& source, AnnotationFiles& files);
 ReadAnnotations read_cifar10(const AnnotationSource& source, AnnotationFiles& files);
 

@@ -18,6 +18,10 @@ ReadAnnotations read(const AnnotationSource& source, AnnotationFiles& files) {
       return {.instances = read_csv(source, files)};
     case AnnotationFormat::kYolo:
       return {.instances = read_yolo(source, files)};
+    case AnnotationFormat::kXview:
+      return {.instances = read_xview(source, files)};
+    case AnnotationFormat::kDota:
+      return {.instances = read_dota(source, files)};
     case AnnotationFormat::kFolders:
       return read_folders(source, files);
     case AnnotationFormat::kCifar10:

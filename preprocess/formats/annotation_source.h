@@ -13,11 +13,13 @@
 namespace retina {
 
 enum class AnnotationFormat {
-  kCoco,     // instances JSON
-  kVoc,      // Pascal VOC's XML files, one an image (Everingham et al. 2010): their folder
-             // Annotations, or a list ImageSets/Main/NAME.txt beside it, a name without .xml a line
-  kCsv,      // a line a box: keras-retinanet's, DeepForest's, Open Images', see csv_layout.h
-  kYolo,     // Ultralytics' data.yaml; a text file an image beside the images
+  kCoco,   // instances JSON
+  kVoc,    // Pascal VOC's XML files, one an image (Everingham et al. 2010): their folder
+           // Annotations, or a list ImageSets/Main/NAME.txt beside it, a name without .xml a line
+  kCsv,    // a line a box: keras-retinanet's, DeepForest's, Open Images', see csv_layout.h
+  kYolo,   // Ultralytics' data.yaml; a text file an image beside the images
+  kXview,  // xView's GeoJSON, a feature a box (Lam et al. 2018)
+  kDota,   // DOTA's folder labelTxt (Xia et al. 2018): a text file an image, boxes by four corners
   kFolders,  // classification: a folder of images for each class (ImageNet's training set), or
              // one folder of all images with a file that tells their classes (its validation set)
   kCifar10,  // classification: the binary version of CIFAR-10, see cifar10.h
@@ -26,6 +28,7 @@ enum class AnnotationFormat {
 inline const Choices<AnnotationFormat> kAnnotationFormats = {
     {"coco", AnnotationFormat::kCoco},       {"voc", AnnotationFormat::kVoc},
     {"csv", AnnotationFormat::kCsv},         {"yolo", AnnotationFormat::kYolo},
+    {"xview", AnnotationFormat::kXview},     {"dota", AnnotationFormat::kDota},
     {"folders", AnnotationFormat::kFolders}, {"cifar10", AnnotationFormat::kCifar10}};
 
 // What a set of this format is for.
@@ -34,9 +37,10 @@ Task task_of(AnnotationFormat format);
 struct AnnotationSource {
   AnnotationFormat format = AnnotationFormat::kCoco;
   std::string path{};  // the file, or VOC's folder or list; kFolders: empty, or the images' classes
-  // Of kCsv and kVoc where given: file of "class,id" or a name a line. Of kFolders where given: a
-  // class a line, in the order of the labels; of a line that begins with a WordNet id ("n01440764
-  // tench, Tinca tinca"), that id.
+  // Of kCsv, kVoc and kDota where given: file of "class,id" or a name a line. Of kXview where
+  // given: of "73:Building" or "Building,73". Of kFolders where given: a class a line, in the order
+  // of the labels; of a line that begins with a WordNet id ("n01440764 tench, Tinca tinca"), that
+  // id.
   std::string classes{};
   std::string images{};  // folder that file names are relative to; kCifar10: or a batch file
   ExifPolicy exif = ExifPolicy::kIgnore;  // with kApply sizes are those of upright images
@@ -57,7 +61,8 @@ struct ReadAnnotations {
 // x2 - x1, y2 - y1] in pixels, areas are theirs, of CSV what a column says is a crowd and else
 // nothing. Ids are 1, 2, ... of images by name and of boxes by image and line; of classes without
 // `classes` 1, 2, ... by name, of VOC's among those of all its XML files, whatever the list; of
-// YOLO's their index; of kFolders and kCifar10 1, 2, ... in the order of their labels.
+// YOLO's their index; of xView's their type_id; of kFolders and kCifar10 1, 2, ... in the order of
+// their labels.
 //
 // kFolders: without `classes`, labels are the places of ROOT's sub-folders by the bytes of their
 // names, as torchvision's ImageFolder has them. `path` tells the classes of images anywhere below
@@ -70,9 +75,12 @@ struct ReadAnnotations {
 // What is_dropping() is never read. VOC's images go by <filename>, and without it by the XML
 // file's name.
 //
-// What CSV and YOLO do not say of how large an image is, is read from it. An image that has no
-// readable size gets 0 x 0, which no image has: it is quarantined with its own reason later.
-// Throws kNoInput, kIo, and kData naming the file, the line and what is wrong there.
+// Of xView, boxes whose type_id is not in `classes`, and without it those of 75 and 82, which are
+// no classes, are left out with a warning. Of DOTA, a box is the hull of its corners.
+//
+// What CSV, YOLO, xView and DOTA do not say of how large an image is, is read from it. An image
+// that has no readable size gets 0 x 0, which no image has: it is quarantined with its own reason
+// later. Throws kNoInput, kIo, and kData naming the file, the line and what is wrong there.
 ReadAnnotations read_annotations(const AnnotationSource& source);
 
 }  // namespace retina

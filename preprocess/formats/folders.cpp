@@ -153,7 +153,7 @@ void tell_classes(const std::string& root, const std::vector<std::string>& folde
   log_warning(root,
               ": the folder names look like splits, not classes. If each split has one folder per ",
               "class, give --images ", root, "/", escaped(folders.front()),
-              "; for bounding boxes, give --format coco, voc, csv or yolo");
+              "; for bounding boxes, give --format coco, voc, csv, yolo, xview or dota");
 }
 
 // The classes of ROOT's folders. A folder that `classes` does not list would be lost.

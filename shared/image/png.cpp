@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +28,8 @@ struct PngReader {
   std::array<char, 200> error_text{}, warning_text{};
   int warning_count = 0;
   bool lacks_memory = false;
-  int pass_count = 0;  // 1 unless it is interlaced
+  bool is_deep = false;  // rows are of 16 bits a sample
+  int pass_count = 0;    // 1 unless it is interlaced
   ImageBytes& bytes;
   std::uint64_t at = 0;
 
@@ -81,16 +83,22 @@ struct PngReader {
     return true;
   }
 
-  // After the header: rows will be RGB.
-  bool start() {
+  // After the header: rows will be RGB, with `keep_deep` of 16 bits where the file has them.
+  bool start(bool keep_deep) {
     if (setjmp(escape) != 0) return false;
+    is_deep = keep_deep && png_get_bit_depth(png, info) == 16;
     png_set_expand(png);
-    png_set_strip_16(png);
+    if (!is_deep) {
+      png_set_strip_16(png);
+    } else if constexpr (std::endian::native == std::endian::little) {
+      png_set_swap(png);
+    }
     png_set_gray_to_rgb(png);
     png_set_strip_alpha(png);
     pass_count = png_set_interlace_handling(png);
     png_read_update_info(png, info);
-    if (png_get_rowbytes(png, info) != std::size_t{png_get_image_width(png, info)} * 3) {
+    if (png_get_rowbytes(png, info) !=
+        std::size_t{png_get_image_width(png, info)} * (is_deep ? 6 : 3)) {
       png_error(png, "rows of an unexpected length");
     }
     return true;
@@ -112,8 +120,8 @@ struct PngReader {
     png_read_end(png, nullptr);
   }
 
-  bool begin() {
-    if (read_header()) return start();
+  bool begin(bool keep_deep) {
+    if (read_header()) return start(keep_deep);
     if (png == nullptr || info == nullptr) throw std::bad_alloc();
     return false;
   }
@@ -136,18 +144,22 @@ struct PngReader {
 class PngRows : public FormatRows {
  public:
   PngRows(ImageBytes& bytes, int width, int height)
-      : reader_(bytes), left_rows_(height), skipped_(static_cast<std::size_t>(width) * 3) {}
+      : reader_(bytes), left_rows_(height), skipped_(6 * static_cast<std::size_t>(width)) {}
 
-  bool open() {
-    ok_ = reader_.begin();
+  bool open(bool keep_deep) {
+    ok_ = reader_.begin(keep_deep);
     return ok_;
   }
   bool is_interlaced() const { return reader_.pass_count > 1; }
 
+  bool is_deep() const override { return reader_.is_deep; }
   bool read_row(std::uint8_t* rgb) override {
     ok_ = ok_ && reader_.read_rows(rgb, 1);
     if (ok_ && --left_rows_ == 0) reader_.finish();
     return ok_;
+  }
+  bool read_deep_row(std::uint16_t* rgb) override {
+    return read_row(reinterpret_cast<std::uint8_t*>(rgb));
   }
   bool skip_rows(int count) override {
     for (int i = 0; i < count && ok_; ++i) read_row(skipped_.data());
@@ -187,7 +199,7 @@ DecodeStatus read_png_size(std::string_view bytes, int& width, int& height) {
 DecodeStatus decode_png(std::string_view bytes, std::uint64_t /*max_pixels*/, Image& out) {
   ImageBytes content(bytes);
   const auto reader = std::make_unique<PngReader>(content);
-  if (!reader->begin()) return reader->status(false);
+  if (!reader->begin(false)) return reader->status(false);
   const auto height = static_cast<std::size_t>(out.height);
   out.rgb.resize(static_cast<std::size_t>(out.width) * height * 3);
   const bool ok = reader->read_rows(out.rgb.data(), height);
@@ -195,7 +207,7 @@ DecodeStatus decode_png(std::string_view bytes, std::uint64_t /*max_pixels*/, Im
   return reader->status(ok);
 }
 
-OpenRows open_png_rows(ImageBytes& bytes) {
+OpenRows open_png_rows(ImageBytes& bytes, bool is_deep) {
   OpenRows out;
   std::array<char, 24> start{};
   const std::size_t count = bytes.read_at(0, start.data(), start.size());
@@ -203,8 +215,15 @@ OpenRows open_png_rows(ImageBytes& bytes) {
   out.status = read_png_size({start.data(), count}, out.width, out.height);
   if (!out.status.ok) return out;
   auto rows = std::make_unique<PngRows>(bytes, out.width, out.height);
-  rows->open();
+  rows->open(is_deep);
   out.status = rows->status();
+  if (rows->is_deep() && rows->is_interlaced()) {
+    out.status = {.ok = false,
+                  .problem =
+                      "an interlaced PNG of 16 bits, which cannot be stretched; make it a "
+                      "plain one",
+                  .unsupported = true};
+  }
   if (out.status.ok && !rows->is_interlaced()) out.rows = std::move(rows);
   return out;
 }

@@ -60,27 +60,26 @@ OpenRows open_whole(const FileReader& file, const std::string& cure) {
   return out;
 }
 
-OpenRows open_rows(const std::string& format, const FileReader& file, ImageBytes& bytes,
-                   int shrink) {
-  if (format == "JPEG") return open_jpeg_rows(bytes, shrink);
-  if (format == "TIFF") return open_tiff_rows(bytes);
-  if (format == "PNG") {
-    OpenRows out = open_png_rows(bytes);
-    if (!out.status.ok || out.rows != nullptr) return out;
-    return open_whole(file, "; an interlaced PNG must be held in memory: make it a plain one");
-  }
-  return open_whole(file, "; a WebP must be held in memory: make it a tiled TIFF");
-}
-
 }  // namespace
 
-RowReader::RowReader(const std::string& path, int shrink) : file_(path) {
-  open(shrink);
+RowReader::RowReader(const std::string& path, const RowOptions& options) : file_(path) {
+  open(options);
 }
 
 RowReader::~RowReader() = default;
 
-void RowReader::open(int shrink) {
+OpenRows RowReader::open_rows(const RowOptions& options) {
+  if (format_ == "JPEG") return open_jpeg_rows(bytes_, options.jpeg_shrink);
+  if (format_ == "TIFF") return open_tiff_rows(bytes_, options.stretch.has_value());
+  if (format_ == "PNG") {
+    OpenRows out = open_png_rows(bytes_, options.stretch.has_value());
+    if (!out.status.ok || out.rows != nullptr) return out;
+    return open_whole(file_, "; an interlaced PNG must be held in memory: make it a plain one");
+  }
+  return open_whole(file_, "; a WebP must be held in memory: make it a tiled TIFF");
+}
+
+void RowReader::open(const RowOptions& options) {
   std::array<char, kStartBytes> start{};
   const std::size_t count = file_.read_at(0, start.data(), start.size());
   const std::string_view begin(start.data(), count);
@@ -89,15 +88,38 @@ void RowReader::open(int shrink) {
     status_ = {.ok = false, .problem = describe_other_format(begin, kImageFormats)};
     return;
   }
-  OpenRows opened = open_rows(format_, file_, bytes_, shrink);
+  OpenRows opened = open_rows(options);
   status_ = std::move(opened.status);
   width_ = opened.width;
   height_ = opened.height;
   rows_ = std::move(opened.rows);
+  if (status_.ok && rows_->is_deep()) stretch(options);
+}
+
+// Counts the samples of all rows, and begins again.
+void RowReader::stretch(const RowOptions& options) {
+  SampleHistogram histogram;
+  std::vector<std::uint16_t> row(3 * static_cast<std::size_t>(width_));
+  for (; next_row_ < height_; ++next_row_) {
+    if (!rows_->read_deep_row(row.data())) {
+      update();
+      return;
+    }
+    histogram.add(row.data(), width_);
+  }
+  rows_ = stretched_rows(open_rows(options).rows, width_, histogram.tables(*options.stretch));
+  next_row_ = 0;
 }
 
 int RowReader::bounded(int count) const {
   return std::clamp(count, 0, height_ - next_row_);
+}
+
+// The row of the warning that status() tells: the first one, of a TIFF, whose tags may be unknown
+// to libtiff, the last.
+void RowReader::note_warning(int warnings_before) {
+  const bool is_told = warnings_before == 0 || format_ == "TIFF";
+  if (is_told && rows_->warning_count() > warnings_before) warning_row_ = next_row_;
 }
 
 void RowReader::update() {
@@ -120,7 +142,7 @@ const DecodeStatus& RowReader::read(int count, Image& out) {
   for (int i = 0; i < wanted; ++i, row += row_bytes) {
     const int warnings_before = rows_->warning_count();
     if (!rows_->read_row(row)) break;
-    if (warnings_before == 0 && rows_->warning_count() > 0) warning_row_ = next_row_;
+    note_warning(warnings_before);
     ++next_row_;
   }
   update();
@@ -132,31 +154,30 @@ const DecodeStatus& RowReader::skip(int count) {
   const int wanted = bounded(count);
   const int warnings_before = rows_->warning_count();
   if (wanted > 0 && rows_->skip_rows(wanted)) {
-    if (warnings_before == 0 && rows_->warning_count() > 0) warning_row_ = next_row_;
+    note_warning(warnings_before);
     next_row_ += wanted;
   }
   update();
   return status_;
 }
 
-ReducedImage read_reduced(const std::string& path, int max_side_px) {
+ReducedImage read_reduced(const std::string& path, int max_side_px,
+                          const std::optional<Stretch>& stretch) {
   ReducedImage out;
-  int shrink = 1, divisor = 1;
-  {
-    const RowReader whole(path);
-    out.status = whole.status();
-    if (!out.status.ok) return out;
-    out.width = whole.width();
-    out.height = whole.height();
-    const int longer = std::max(out.width, out.height);
-    divisor = (longer + max_side_px - 1) / max_side_px;
-    if (whole.format() == "JPEG") {
-      for (const int possible : {2, 4, 8}) {
-        if (divisor % possible == 0) shrink = possible;
-      }
-    }
+  std::optional<RowReader> opened(std::in_place, path, RowOptions{.stretch = stretch});
+  out.status = opened->status();
+  if (!out.status.ok) return out;
+  out.width = opened->width();
+  out.height = opened->height();
+  const int divisor = (std::max(out.width, out.height) + max_side_px - 1) / max_side_px;
+  int shrink = 1;
+  for (const int possible : {2, 4, 8}) {
+    if (opened->format() == "JPEG" && divisor % possible == 0) shrink = possible;
   }
-  RowReader reader(path, shrink);
+  if (shrink > 1) opened.emplace(path, RowOptions{.jpeg_shrink = shrink});
+  out.status = opened->status();
+  if (!out.status.ok) return out;
+  RowReader& reader = *opened;
   const int square = divisor / shrink;
   const auto parts = [](int length, int part) { return (length + part - 1) / part; };
   out.image = Image(parts(reader.width(), square), parts(reader.height(), square));

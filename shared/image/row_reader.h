@@ -15,14 +15,24 @@
 #include "shared/image/decode_status.h"
 #include "shared/image/format_rows.h"
 #include "shared/image/image.h"
+#include "shared/image/stretch.h"
 
 namespace retina {
 
+struct RowOptions {
+  int jpeg_shrink = 1;  // 2, 4 or 8 divides a JPEG's sides by it, rounded up
+  // Whole numbers of 9 to 16 bits a sample become 8 so, after a pass over the whole file; negative
+  // ones too. Of more than three samples a pixel the first three are red, green and blue, of two
+  // the first is grey. Without it TIFFs with such samples are refused, and of a PNG's 16 bits the
+  // upper 8 are kept. Images of 8 bits are not stretched.
+  std::optional<Stretch> stretch{};
+};
+
 class RowReader {
  public:
-  // Reads the header. Throws as FileReader; what is wrong with the image is in status(). A `shrink`
-  // of 2, 4 or 8 divides a JPEG's sides, rounded up, and does nothing to other formats.
-  explicit RowReader(const std::string& path, int shrink = 1);
+  // Reads the header, and to stretch an image all of it. Throws as FileReader; what is wrong with
+  // the image is in status().
+  explicit RowReader(const std::string& path, const RowOptions& options = {});
   ~RowReader();
   RowReader(RowReader&&) = delete;
 
@@ -47,7 +57,10 @@ class RowReader {
 
  private:
   int bounded(int count) const;
-  void open(int shrink);
+  void open(const RowOptions& options);
+  void stretch(const RowOptions& options);
+  OpenRows open_rows(const RowOptions& options);
+  void note_warning(int warnings_before);
   void update();
 
   FileReader file_;
@@ -56,7 +69,7 @@ class RowReader {
   int width_ = 0, height_ = 0, next_row_ = 0;
   DecodeStatus status_{};
   std::unique_ptr<FormatRows> rows_{};
-  std::optional<int> warning_row_{};  // of the first complaint after the header
+  std::optional<int> warning_row_{};  // of the complaint that status() tells, after the header
 };
 
 struct ReducedImage {
@@ -68,6 +81,7 @@ struct ReducedImage {
 // All of an image, its sides divided by the smallest whole number that makes the longer one at most
 // `max_side_px`, rounded up: pixels are the means of squares. JPEGs are decoded smaller where that
 // is possible. Throws as RowReader.
-ReducedImage read_reduced(const std::string& path, int max_side_px);
+ReducedImage read_reduced(const std::string& path, int max_side_px,
+                          const std::optional<Stretch>& stretch = {});
 
 }  // namespace retina

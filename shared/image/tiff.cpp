@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -15,102 +13,10 @@
 #include "shared/image/format_rows.h"
 #include "shared/image/image_file.h"
 #include "shared/image/resize.h"
+#include "shared/image/tiff_file.h"
 
 namespace retina {
 namespace {
-
-// What libtiff may take at once beside the pixels of a strip or tile.
-constexpr std::uint64_t kSpareBytes = std::uint64_t{64} << 20;
-
-// An open TIFF, and what libtiff says about it.
-class TiffFile {
- public:
-  // `pixels`: of the image, as far as it is known; strips and tiles that claim far more fail.
-  TiffFile(const ImageBytes& bytes, std::uint64_t pixels) : bytes_(bytes) {
-    const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(
-        TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);
-    if (!options) throw std::bad_alloc();
-    TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(),
-                                        static_cast<tmsize_t>(kSpareBytes + 8 * pixels));
-    TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
-    TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
-    tiff_ = TIFFClientOpenExt("image", "r", this, read, write, seek, close, size, map, unmap,
-                              options.get());
-  }
-  ~TiffFile() {
-    if (tiff_ != nullptr) TIFFClose(tiff_);
-  }
-  TiffFile(const TiffFile&) = delete;
-  TiffFile& operator=(const TiffFile&) = delete;
-
-  TIFF* get() const { return tiff_; }  // nullptr: it has no directory that could be read
-
-  // 0 where there is neither the tag nor a default.
-  template <class Value>
-  Value field(ttag_t tag) const {
-    Value value = 0;
-    return TIFFGetFieldDefaulted(tiff_, tag, &value) == 1 ? value : Value{0};
-  }
-
-  DecodeStatus damaged(const char* problem = "") const {
-    bytes_.rethrow();
-    const char* const text = error_[0] != '\0' ? error_.data() : problem;
-    return {.ok = false, .problem = cat("damaged TIFF: ", text), .warning_count = warning_count_};
-  }
-  int warning_count() const { return warning_count_; }
-  const char* last_warning() const { return warning_.data(); }
-
- private:
-  using Text = std::array<char, 200>;
-
-  static TiffFile& of(void* self) { return *static_cast<TiffFile*>(self); }
-
-  // The first one is the cause.
-  static int on_error(TIFF*, void* self, const char*, const char* format, std::va_list values) {
-    Text& text = of(self).error_;
-    if (text[0] == '\0') std::vsnprintf(text.data(), text.size(), format, values);
-    return 1;
-  }
-  static int on_warning(TIFF*, void* self, const char*, const char* format, std::va_list values) {
-    Text& text = of(self).warning_;
-    ++of(self).warning_count_;
-    std::vsnprintf(text.data(), text.size(), format, values);
-    return 1;
-  }
-
-  static tmsize_t read(thandle_t self, void* to, tmsize_t wanted) {
-    TiffFile& file = of(self);
-    const std::size_t count =
-        file.bytes_.read_at(file.at_, static_cast<char*>(to), static_cast<std::size_t>(wanted));
-    file.at_ += count;
-    return static_cast<tmsize_t>(count);
-  }
-  static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
-  static toff_t seek(thandle_t self, toff_t offset, int whence) {
-    TiffFile& file = of(self);
-    const toff_t from = whence == SEEK_SET   ? 0
-                        : whence == SEEK_CUR ? file.at_
-                                             : file.bytes_.size_bytes();
-    return file.at_ = from + offset;
-  }
-  static int close(thandle_t) { return 0; }
-  static toff_t size(thandle_t self) { return of(self).bytes_.size_bytes(); }
-  static int map(thandle_t self, void** base, toff_t* size_bytes) {
-    const std::string_view all = of(self).bytes_.in_memory();
-    if (all.empty()) return 0;
-    // libtiff only reads what it maps of a file opened for reading.
-    *base = const_cast<char*>(all.data());
-    *size_bytes = all.size();
-    return 1;
-  }
-  static void unmap(thandle_t, void*, toff_t) {}
-
-  ImageBytes bytes_;
-  std::uint64_t at_ = 0;
-  TIFF* tiff_ = nullptr;
-  Text error_{}, warning_{};
-  int warning_count_ = 0;
-};
 
 std::uint64_t pixels_of(const ImageSize& size) {
   return static_cast<std::uint64_t>(size.width) * static_cast<std::uint64_t>(size.height);
@@ -302,49 +208,59 @@ class TiffPixels {
 };
 
 // The rows of a file, from its strips or rows of tiles, one of which is held.
-class TiffRows : public FormatRows {
+class TiffBands : public FormatRows {
  public:
-  TiffRows(const ImageBytes& bytes, const ImageSize& size)
+  TiffBands(const ImageBytes& bytes, const ImageSize& size)
       : file_(bytes, std::min(pixels_of(size), kDefaultMaxPixels)), size_(size) {}
 
   DecodeStatus open(std::uint64_t size_bytes) {
     if (file_.get() == nullptr) return file_.damaged("no directory");
-    if (is_cut(file_, pixels_of(size_), size_bytes))
+    if (is_cut(file_, pixels_of(size_), size_bytes)) {
       return file_.damaged("the file ends too early");
-    if (DecodeStatus status = pixels_.begin(); !status.ok) return status;
+    }
+    if (DecodeStatus status = begin(); !status.ok) return status;
     const bool is_tiled = TIFFIsTiled(file_.get()) != 0;
     const auto rows =
         file_.field<std::uint32_t>(is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP);
-    const auto height = static_cast<std::uint32_t>(size_.height);
-    band_rows_ = static_cast<int>(std::clamp(rows, 1U, height));
+    band_rows_ = static_cast<int>(std::clamp(rows, 1U, static_cast<std::uint32_t>(size_.height)));
+    const auto row_pixels =
+        static_cast<int>(row_pixels_of(file_, static_cast<std::uint32_t>(size_.width)));
     std::string problem;
-    if (has_too_many_pixels(pixels_.row_pixels(), band_rows_, kDefaultMaxPixels, problem)) {
+    if (has_too_many_pixels(row_pixels, band_rows_, kDefaultMaxPixels, problem)) {
       return unsupported(cat("whose ", is_tiled ? "tiles" : "strips", " have ", rows,
                              " rows, which must be held in memory: ", problem,
                              "; make it one of small tiles with tiffcp -t"));
     }
     set_tile_buffer(is_tiled);
-    return pixels_.status(true);
+    return status();
   }
 
-  bool read_row(std::uint8_t* rgb) override {
-    const int first = next_ / band_rows_ * band_rows_;
-    if (ok_ && first != band_first_) {
-      ok_ = pixels_.read(first, std::min(band_rows_, size_.height - first), band_);
-      band_first_ = first;
-    }
-    if (!ok_) return false;
-    const std::size_t row_bytes = 3 * static_cast<std::size_t>(size_.width);
-    std::memcpy(rgb, band_.data() + static_cast<std::size_t>(next_ - first) * row_bytes, row_bytes);
-    ++next_;
-    return true;
-  }
   bool skip_rows(int count) override {
     next_ += count;
     return ok_;
   }
   int warning_count() const override { return file_.warning_count(); }
-  DecodeStatus status() const override { return pixels_.status(ok_); }
+
+ protected:
+  // What the samples are and whether they can be read.
+  virtual DecodeStatus begin() = 0;
+  // `count` rows from row `first` on, which are a band.
+  virtual bool read_band(int first, int count) = 0;
+
+  // The next row's place in its band, which has been read then; nothing where it cannot be.
+  std::optional<std::size_t> next_in_band() {
+    const int first = next_ / band_rows_ * band_rows_;
+    if (ok_ && first != band_first_) {
+      ok_ = read_band(first, std::min(band_rows_, size_.height - first));
+      band_first_ = first;
+    }
+    if (!ok_) return std::nullopt;
+    return static_cast<std::size_t>(next_++ - first);
+  }
+
+  const TiffFile& file() const { return file_; }
+  const ImageSize& size() const { return size_; }
+  bool ok() const { return ok_; }
 
  private:
   // Of plain tiles libtiff (4.5) takes no buffer but one of their size, and makes itself one of
@@ -357,11 +273,172 @@ class TiffRows : public FormatRows {
 
   std::vector<std::uint8_t> tile_{};
   TiffFile file_;
-  TiffPixels pixels_{file_};
   ImageSize size_;
   int band_rows_ = 1, band_first_ = -1, next_ = 0;
-  std::vector<std::uint8_t> band_{};
   bool ok_ = true;
+};
+
+// As decode_tiff() shows them.
+class TiffRows : public TiffBands {
+ public:
+  using TiffBands::TiffBands;
+
+  bool read_row(std::uint8_t* rgb) override {
+    const std::optional<std::size_t> row = next_in_band();
+    if (!row) return false;
+    const std::size_t row_bytes = 3 * static_cast<std::size_t>(size().width);
+    std::memcpy(rgb, band_.data() + *row * row_bytes, row_bytes);
+    return true;
+  }
+  DecodeStatus status() const override { return pixels_.status(ok()); }
+
+ private:
+  DecodeStatus begin() override { return pixels_.begin(); }
+  bool read_band(int first, int count) override { return pixels_.read(first, count, band_); }
+
+  TiffPixels pixels_{file()};
+  std::vector<std::uint8_t> band_{};
+};
+
+// Whole numbers of any depth up to 16 bits as they are, the first three of a pixel's or the first
+// alone for all three: what must be stretched, and bands that the file does not call colours.
+class TiffSampleRows : public TiffBands {
+ public:
+  using TiffBands::TiffBands;
+
+  // Whether that, not TiffRows, is for a file that is to be stretched.
+  static bool is_for(const TiffFile& file) {
+    const auto bits = file.field<std::uint16_t>(TIFFTAG_BITSPERSAMPLE);
+    const auto photometric = file.field<std::uint16_t>(TIFFTAG_PHOTOMETRIC);
+    const bool may_be_bands = photometric == PHOTOMETRIC_MINISBLACK;
+    const bool has_bands = file.field<std::uint16_t>(TIFFTAG_SAMPLESPERPIXEL) > 1;
+    return bits > 8 || (bits == 8 && may_be_bands && has_bands);
+  }
+
+  bool is_deep() const override { return bits_ > 8; }
+  bool read_deep_row(std::uint16_t* rgb) override {
+    const std::optional<std::size_t> row = next_in_band();
+    if (!row) return false;
+    const std::size_t count = 3 * static_cast<std::size_t>(size().width);
+    std::copy_n(band_.data() + *row * count, count, rgb);
+    return true;
+  }
+  bool read_row(std::uint8_t* rgb) override {
+    const std::optional<std::size_t> row = next_in_band();
+    if (!row) return false;
+    const std::size_t count = 3 * static_cast<std::size_t>(size().width);
+    const std::uint16_t* const from = band_.data() + *row * count;
+    std::transform(from, from + count, rgb,
+                   [](std::uint16_t sample) { return static_cast<std::uint8_t>(sample); });
+    return true;
+  }
+  DecodeStatus status() const override {
+    if (!ok()) return file().damaged("its samples cannot be read");
+    DecodeStatus status{.ok = true, .warning_count = file().warning_count()};
+    if (status.warning_count > 0) status.first_warning = file().last_warning();
+    status.truncated = file().warning_count() > warnings_before_;
+    return status;
+  }
+
+ private:
+  DecodeStatus begin() override {
+    bits_ = file().field<std::uint16_t>(TIFFTAG_BITSPERSAMPLE);
+    samples_ = file().field<std::uint16_t>(TIFFTAG_SAMPLESPERPIXEL);
+    is_separate_ = file().field<std::uint16_t>(TIFFTAG_PLANARCONFIG) == PLANARCONFIG_SEPARATE;
+    const auto format = file().field<std::uint16_t>(TIFFTAG_SAMPLEFORMAT);
+    const auto photometric = file().field<std::uint16_t>(TIFFTAG_PHOTOMETRIC);
+    is_signed_ = format == SAMPLEFORMAT_INT;
+    is_inverted_ = photometric == PHOTOMETRIC_MINISWHITE;
+    if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_INT && format != SAMPLEFORMAT_VOID) {
+      return unsupported(cat("of ", bits_,
+                             "-bit floating-point or complex samples (want whole "
+                             "numbers of up to 16 bits)"));
+    }
+    if (bits_ > 16 || samples_ < 1) {
+      return unsupported(cat("of ", bits_, "-bit samples (want whole numbers of up to 16 bits)"));
+    }
+    if (photometric != PHOTOMETRIC_RGB && photometric != PHOTOMETRIC_MINISBLACK && !is_inverted_) {
+      return unsupported(cat("of ", bits_,
+                             "-bit samples that are not colours (photometric "
+                             "interpretation ",
+                             photometric, ")"));
+    }
+    warnings_before_ = file().warning_count();
+    return {.ok = true};
+  }
+
+  bool read_band(int first, int count) override {
+    band_.resize(3 * static_cast<std::size_t>(size().width) * static_cast<std::size_t>(count));
+    const bool is_tiled = TIFFIsTiled(file().get()) != 0;
+    const int width = is_tiled ? file().field<int>(TIFFTAG_TILEWIDTH) : size().width;
+    const tmsize_t part_bytes = is_tiled ? TIFFTileSize(file().get()) : TIFFStripSize(file().get());
+    const tmsize_t row_bytes =
+        is_tiled ? TIFFTileRowSize(file().get()) : TIFFScanlineSize(file().get());
+    if (width < 1 || part_bytes < 1 || row_bytes * count > part_bytes) return false;
+    part_.resize(static_cast<std::size_t>(part_bytes));
+    const int plane_count = is_separate_ ? std::min<int>(samples_, 3) : 1;
+    for (int x = 0; x < size().width; x += width) {
+      for (int plane = 0; plane < plane_count; ++plane) {
+        if (!read_part(is_tiled, x, first, plane)) return false;
+        for (int y = 0; y < count; ++y) {
+          put(part_.data() + y * row_bytes, std::min(width, size().width - x), plane,
+              band_.data() + 3 * (std::ptrdiff_t{y} * size().width + x));
+        }
+      }
+    }
+    return true;
+  }
+
+  bool read_part(bool is_tiled, int x, int y, int plane) {
+    TIFF* const tiff = file().get();
+    const auto at = static_cast<std::uint32_t>(y);
+    const auto sample = static_cast<std::uint16_t>(plane);
+    if (is_tiled) {
+      const std::uint32_t tile =
+          TIFFComputeTile(tiff, static_cast<std::uint32_t>(x), at, 0, sample);
+      return TIFFReadEncodedTile(tiff, tile, part_.data(), std::ssize(part_)) >= 0;
+    }
+    return TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, at, sample), part_.data(),
+                                std::ssize(part_)) >= 0;
+  }
+
+  // A row of a strip or tile to `rgb`.
+  void put(const std::uint8_t* packed, int width, int plane, std::uint16_t* rgb) const {
+    const int in_file = is_separate_ ? 1 : samples_;
+    const bool is_grey = samples_ < 3;
+    if (is_separate_ && is_grey && plane > 0) return;
+    for (int x = 0; x < width; ++x, rgb += 3) {
+      const auto index = static_cast<std::size_t>(x) * static_cast<std::size_t>(in_file);
+      if (is_separate_ && !is_grey) {
+        rgb[plane] = sample_at(packed, index);
+      } else {
+        for (std::size_t c = 0; c < 3; ++c) rgb[c] = sample_at(packed, index + (is_grey ? 0 : c));
+      }
+    }
+  }
+
+  // Negative ones come below the others.
+  std::uint16_t sample_at(const std::uint8_t* packed, std::size_t index) const {
+    unsigned sample = 0;
+    if (bits_ == 16) {  // libtiff swaps these
+      std::uint16_t value = 0;
+      std::memcpy(&value, packed + 2 * index, sizeof value);
+      sample = value;
+    } else {
+      const std::size_t bit = index * bits_;
+      for (std::size_t i = bit; i < bit + bits_; ++i) {
+        sample = sample << 1 | (packed[i / 8] >> (7 - i % 8) & 1U);
+      }
+    }
+    if (is_signed_) sample ^= 1U << (bits_ - 1);
+    return static_cast<std::uint16_t>(is_inverted_ ? (1U << bits_) - 1 - sample : sample);
+  }
+
+  unsigned bits_ = 0;
+  int samples_ = 0, warnings_before_ = 0;
+  bool is_separate_ = false, is_signed_ = false, is_inverted_ = false;
+  std::vector<std::uint8_t> part_{};   // a strip or tile
+  std::vector<std::uint16_t> band_{};  // [rows, width, 3]
 };
 
 }  // namespace
@@ -395,15 +472,23 @@ DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image
   return status;
 }
 
-OpenRows open_tiff_rows(ImageBytes& bytes) {
+OpenRows open_tiff_rows(ImageBytes& bytes, bool is_deep) {
   OpenRows out;
+  bool are_samples = false;
   {
     const TiffFile file(bytes, 0);
     out.status =
         file.get() == nullptr ? file.damaged("no directory") : size_of(file, out.width, out.height);
+    are_samples = out.status.ok && is_deep && TiffSampleRows::is_for(file);
   }
   if (!out.status.ok) return out;
-  auto rows = std::make_unique<TiffRows>(bytes, ImageSize{out.width, out.height});
+  const ImageSize size{out.width, out.height};
+  std::unique_ptr<TiffBands> rows;
+  if (are_samples) {
+    rows = std::make_unique<TiffSampleRows>(bytes, size);
+  } else {
+    rows = std::make_unique<TiffRows>(bytes, size);
+  }
   out.status = rows->open(bytes.size_bytes());
   if (out.status.ok) out.rows = std::move(rows);
   return out;

@@ -283,7 +283,8 @@ void check_task(const Manifest& manifest, Task wanted, const std::string& folder
               cat(folder, ": is a ", word_of(kTasks, manifest.task), " set (want ",
                   word_of(kTasks, wanted), ")"),
               wanted == Task::kDetection
-                  ? "give a set of images with boxes: coco-pack --format coco, voc, csv or yolo"
+                  ? "give a set of images with boxes: coco-pack --format coco, voc, csv, yolo, "
+                    "xview or dota"
                   : "give a set of images with classes: coco-pack --format folders or cifar10");
 }
 

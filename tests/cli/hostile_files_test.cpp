@@ -58,6 +58,14 @@ std::vector<HostileInput> hostile_inputs() {
        "labels/a.txt",
        {"coco-pack", "--format", "yolo", "--annotations", "@/data.yaml", "--images", "@/images",
         "--output", "@/out"}},
+      {"PackXview",
+       "x.geojson",
+       {"coco-pack", "--format", "xview", "--annotations", "@/x.geojson", "--images", "@/images",
+        "--output", "@/out"}},
+      {"PackDota",
+       "labelTxt/a.txt",
+       {"coco-pack", "--format", "dota", "--annotations", "@/labelTxt", "--images", "@/images",
+        "--output", "@/out"}},
       {"PackFolderClasses",
        "x.txt",
        {"coco-pack", "--format", "folders", "--images", "@/classes", "--classes", "@/x.txt",
@@ -125,7 +133,8 @@ std::vector<HostileInput> hostile_inputs() {
 
 // Inputs that are good, or at least not the first to be refused.
 void write_small_inputs(const TestFolder& folder) {
-  for (const char* name : {"images", "labels", "voc", "set", "run", "cifar", "classes/a"}) {
+  for (const char* name :
+       {"images", "labels", "labelTxt", "voc", "set", "run", "cifar", "classes/a"}) {
     make_folder(folder / name);
   }
   const std::string image = R"({"images":[{"id":1,"width":9,"height":9,"file_name":"a.jpg"}],)";

@@ -205,6 +205,27 @@ void run_yolo(std::string_view bytes) {
       {.format = AnnotationFormat::kYolo, .path = folder() / "yolo/data.yaml", .images = images});
 }
 
+void run_xview(std::string_view bytes) {
+  const auto [classes, features] = divided(bytes);
+  write_plainly(folder() / "xview_class_labels.txt", classes);
+  write_plainly(folder() / "xview.geojson", features);
+  check_annotations({.format = AnnotationFormat::kXview,
+                     .path = folder() / "xview.geojson",
+                     .classes = classes.empty() ? "" : folder() / "xview_class_labels.txt",
+                     .images = folder().path()});
+}
+
+void run_dota(std::string_view bytes) {
+  static const std::string labels = [] {
+    std::filesystem::create_directories(folder() / "dota/labelTxt");
+    std::filesystem::create_directories(folder() / "dota/images");
+    return folder() / "dota/labelTxt";
+  }();
+  write_plainly(labels + "/P0001.txt", bytes);
+  check_annotations(
+      {.format = AnnotationFormat::kDota, .path = labels, .images = folder() / "dota/images"});
+}
+
 // Each image has a class of the list.
 void check_classes(const AnnotationSource& source) {
   set_log_level(LogLevel::kError);  // not a line for each class without images
@@ -287,8 +308,8 @@ const std::vector<FuzzedParser>& fuzzed_parsers() {
   static const std::vector<FuzzedParser> parsers = {
       {"record", run_record},   {"manifest", run_manifest}, {"instances", run_instances},
       {"results", run_results}, {"voc", run_voc},           {"csv", run_csv},
-      {"yolo", run_yolo},       {"folders", run_folders},   {"cifar10", run_cifar10},
-      {"jpeg", run_jpeg}};
+      {"yolo", run_yolo},       {"xview", run_xview},       {"dota", run_dota},
+      {"folders", run_folders}, {"cifar10", run_cifar10},   {"jpeg", run_jpeg}};
   return parsers;
 }
 

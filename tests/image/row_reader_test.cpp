@@ -10,9 +10,11 @@
 #include <jpeglib.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -335,6 +337,117 @@ TEST(RowReader, MemoryIsThatOfAFewRowsWhateverTheImage) {
   write_large_tiff(folder / "large.tif", kSidePx);
   EXPECT_LT(peak_bytes(folder / "large.jpg") - nothing, std::int64_t{16} << 20);
   EXPECT_LT(peak_bytes(folder / "large.tif") - nothing, std::int64_t{32} << 20);
+}
+
+// Reads all rows of a file with the stretch.
+Image stretched(const std::string& path, const Stretch& stretch = {}) {
+  RowReader reader(path, {.stretch = stretch});
+  EXPECT_TRUE(reader.status().ok) << reader.status().problem;
+  EXPECT_EQ(reader.next_row(), 0);
+  Image out;
+  reader.read(reader.height(), out);
+  EXPECT_TRUE(reader.status().ok) << reader.status().problem;
+  return out;
+}
+
+TEST(Stretch, GoesFromPercentileToPercentileOfEachChannel) {
+  constexpr int kSide = 100;
+  const Files files;
+  std::vector<std::uint16_t> samples;
+  for (int i = 0; i < kSide * kSide; ++i) {
+    samples.push_back(static_cast<std::uint16_t>(i));             // 0..9999
+    samples.push_back(static_cast<std::uint16_t>(65535 - i));     // downwards
+    samples.push_back(static_cast<std::uint16_t>(1000 + i % 2));  // two values
+  }
+  // 2% of 10,000 are those up to 199, 98% those up to 9799.
+  const auto expected = [&](double value, double low, double high) {
+    return std::lround(255 * std::clamp((value - low) / (high - low), 0.0, 1.0));
+  };
+  for (const bool is_png : {false, true}) {
+    const std::string bytes =
+        is_png ? encode_png({.width = kSide, .height = kSide, .bit_depth = 16}, samples)
+               : encode_tiff({.width = kSide, .height = kSide, .bits = 16}, samples);
+    const Image image = stretched(files.write(bytes));
+    for (int i = 0; i < kSide * kSide; ++i) {
+      const std::uint8_t* const pixel = image.pixel(i % kSide, i / kSide);
+      ASSERT_EQ(pixel[0], expected(i, 199, 9799)) << i;
+      ASSERT_EQ(pixel[1], expected(65535 - i, 55735, 65335)) << i;
+      ASSERT_EQ(pixel[2], i % 2 == 0 ? 0 : 255) << i;
+    }
+  }
+  const Image all =
+      stretched(files.write(encode_tiff({.width = kSide, .height = kSide, .bits = 16}, samples)),
+                {.low = 0, .high = 100});
+  EXPECT_EQ(all.pixel(50, 50)[0], expected(5050, 0, 9999));
+}
+
+TEST(Stretch, TakesEveryLayoutOfTheSameSamplesAlike) {
+  constexpr int kWidth = 61, kHeight = 47;
+  const Files files;
+  for (const int bits : {8, 12, 16}) {
+    for (const int channels : {1, 2, 3, 5}) {
+      std::vector<std::uint16_t> rgb;
+      const auto samples = random_samples(kWidth * kHeight * channels, bits, 3);
+      std::optional<Image> first;
+      for (const int compression : {1, 5}) {
+        for (const int tile_px : {0, 16}) {
+          for (const bool separate : {false, true}) {
+            if (separate && (bits == 12 || channels == 1)) continue;
+            const TiffLook look{
+                .width = kWidth,
+                .height = kHeight,
+                .bits = bits,
+                .samples = channels,
+                .photometric = 1,
+                .compression = compression,
+                .extra = std::vector<std::uint16_t>(static_cast<std::size_t>(channels - 1)),
+                .tile_px = tile_px,
+                .separate = separate};
+            SCOPED_TRACE(cat(bits, ' ', channels, ' ', compression, ' ', tile_px, ' ', separate));
+            Image image = stretched(files.write(encode_tiff(look, samples)));
+            if (!first) first = image;
+            ASSERT_EQ(image.rgb, first->rgb);
+          }
+        }
+      }
+      const auto at = [&](int pixel, int c) {
+        return samples[static_cast<std::size_t>(pixel * channels + (channels < 3 ? 0 : c))];
+      };
+      for (int pixel = 1; pixel < kWidth * kHeight; ++pixel) {
+        for (int c = 0; c < 3; ++c) {
+          const std::uint8_t* const before = first->rgb.data() + 3 * (pixel - 1);
+          if (bits == 8) {
+            ASSERT_EQ(before[3 + c], at(pixel, c));
+          } else if (at(pixel, c) >= at(pixel - 1, c)) {
+            ASSERT_GE(before[3 + c], before[c]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Stretch, LeavesImagesOf8BitsAsTheyAre) {
+  const Files files;
+  const Image image = colourful(40, 30);
+  EXPECT_EQ(stretched(files.write(encode_png(image))).rgb, image.rgb);
+  EXPECT_EQ(stretched(files.write(encode_tiff(image))).rgb, image.rgb);
+}
+
+TEST(Stretch, RefusesWhatIsNotWholeNumbersOf16BitsAndTellsOfDamage) {
+  const Files files;
+  const auto problem = [&](const std::string& bytes) {
+    return RowReader(files.write(bytes), {.stretch = Stretch{}}).status().problem;
+  };
+  const TiffLook floats{.bits = 32, .samples = 1, .photometric = 1, .sample_format = 3};
+  EXPECT_THAT(problem(encode_tiff(floats, std::vector<std::uint16_t>(256))),
+              HasSubstr("of 32-bit floating-point"));
+  const TiffLook wide{.bits = 32, .samples = 1, .photometric = 1};
+  EXPECT_THAT(problem(encode_tiff(wide, std::vector<std::uint16_t>(256))),
+              HasSubstr("want whole numbers of up to 16 bits"));
+  const auto samples = random_samples(300 * 300 * 3, 16, 4);
+  const std::string png = encode_png({.width = 300, .height = 300, .bit_depth = 16}, samples);
+  EXPECT_THAT(problem(png.substr(0, png.size() / 2)), HasSubstr("at row 14"));
 }
 
 TEST(ReadReduced, IsTheMeanOfSquares) {

@@ -1,0 +1,37 @@
+// --output-format geojson: detections on GeoTIFFs as GIS programs read them.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/coco/categories.h"
+#include "shared/coco/results.h"
+#include "shared/image/geo_tags.h"
+
+namespace retina {
+
+// `tags` of the `images`, in the same order; nothing: of no GeoTIFF.
+
+// The number of the coordinate system that they share, 0 where it is not known or no image has one.
+// Throws kConfig where images have different ones: a file of GeoJSON has one. Ask before detecting.
+int shared_epsg(const std::vector<ImageInfo>& images,
+                const std::vector<std::optional<GeoTags>>& tags);
+
+struct DetectionsGeojson {
+  std::string text{};
+  std::size_t left_out_count = 0;  // images that are no GeoTIFFs
+};
+
+// A FeatureCollection (RFC 7946) with a polygon for each detection, in the order of `detections`:
+// the four corners of its box in the coordinates of its image's file, x before y, anticlockwise;
+// properties image, class and score. "crs" as GDAL writes it names the coordinate system, unless
+// that is EPSG:4326, RFC 7946's own, or not known. `images` have the ids 1, 2, ...; names in UTF-8.
+// Throws as shared_epsg().
+DetectionsGeojson detections_geojson(const std::vector<ImageInfo>& images,
+                                     const std::vector<std::optional<GeoTags>>& tags,
+                                     const std::vector<Detection>& detections,
+                                     const CategoryMap& categories);
+
+}  // namespace retina

@@ -1,0 +1,147 @@
+// DOTA's labels (Xia et al. 2018): a text file an image, an object a line by its four corners.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "preprocess/formats/class_names.h"
+#include "preprocess/formats/image_names.h"
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kCorners = 8;  // numbers of four
+
+// The class of the annotation at the same place.
+struct NamedClass {
+  std::string name{}, path{};
+  std::size_t line = 0;
+};
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = trimmed(line); !rest.empty();) {
+    const std::size_t end = std::min(rest.find_first_of(" \t"), rest.size());
+    words.push_back(rest.substr(0, end));
+    rest = trimmed(rest.substr(end));
+  }
+  return words;
+}
+
+// The lines before the objects, where a file has them.
+bool is_about_the_image(std::string_view line) {
+  line = trimmed(line);
+  return line.starts_with("imagesource:") || line.starts_with("gsd:");
+}
+
+class DotaReader {
+ public:
+  DotaReader(const AnnotationSource& source, AnnotationFiles& files)
+      : source_(source), files_(files), images_(image_files(source.images)) {}
+
+  Instances read() {
+    std::vector<std::string> names = files_below(source_.path);
+    std::erase_if(names, [](const std::string& name) { return lower_suffix(name) != ".txt"; });
+    if (names.empty()) {
+      throw Error(ErrorKind::kData, cat(source_.path, ": has no text files"),
+                  "give --annotations the folder labelTxt of the data set");
+    }
+    for (const std::string& name : names) take(name);
+    const ClassIds ids(source_, class_names_, files_);
+    out_.categories = ids.categories();
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const auto& [name, path, line] = names_[i];
+      out_.annotations[i].category_id = ids.id_of(name, {path, line});
+    }
+    if (difficult_count_ > 0) {
+      log_info(source_.path, ": ",
+               counted(difficult_count_, "box is marked difficult and kept",
+                       "boxes are marked difficult and kept"));
+    }
+    read_image_sizes(source_, out_);
+    return std::move(out_);
+  }
+
+ private:
+  static std::vector<std::string> image_files(const std::string& folder) {
+    std::vector<std::string> names = files_below(folder);
+    std::erase_if(names, [](const std::string& name) { return !is_image_name(name); });
+    return names;
+  }
+
+  // Images lie as their label files do, or all in one folder.
+  std::string image_of(const std::string& label_name) const {
+    const std::string stem = std::filesystem::path(label_name).replace_extension().generic_string();
+    const std::string last = stem.substr(stem.rfind('/') + 1);
+    for (const std::string& name : {stem, last}) {
+      if (const std::string* const image = images_.find(name)) return *image;
+    }
+    return last + ".png";
+  }
+
+  void take(const std::string& label_name) {
+    const std::string path = cat(source_.path, "/", label_name);
+    const std::int64_t image_id = std::ssize(out_.images) + 1;
+    const std::string image = image_of(label_name);
+    const auto [first, is_new] = label_of_.emplace(image, label_name);
+    if (!is_new) {
+      throw Error(ErrorKind::kData,
+                  cat(path, ": describes ", escaped(image), ", which ", escaped(first->second),
+                      " already describes"),
+                  "give --annotations the folder of one set, as labelTxt-v1.5/DOTA-v1.5_train");
+    }
+    out_.images.push_back({.id = image_id, .file_name = image});
+    for (const TextLine& line : files_.read_lines(path, label_name)) {
+      if (!is_about_the_image(line.text)) take(line.text, {path, line.number}, image_id);
+    }
+  }
+
+  void take(const std::string& text, const FileLine& at, std::int64_t image_id) {
+    const std::vector<std::string_view> words = words_of(text);
+    const bool begins_with_class =
+        words.size() == kCorners + 1 && std::all_of(words.begin(), words.end(), number_of);
+    if (begins_with_class || words.size() < kCorners + 1 || words.size() > kCorners + 2) {
+      fail_line(at, cat("got \"", escaped(text), "\", want X1 Y1 X2 Y2 X3 Y3 X4 Y4 CLASS DIFFICULT",
+                        begins_with_class ? " (YOLO's labels begin with the class)" : ""));
+    }
+    std::array<double, 2> low{}, high{};
+    for (std::size_t i = 0; i < kCorners; ++i) {
+      const std::string field = cat(i % 2 == 0 ? "x" : "y", i / 2 + 1);
+      const double value = parse_number(words[i], field.c_str(), at);
+      low[i % 2] = i < 2 ? value : std::min(low[i % 2], value);
+      high[i % 2] = i < 2 ? value : std::max(high[i % 2], value);
+    }
+    const std::array<double, 4> box = {low[0], low[1], high[0] - low[0], high[1] - low[1]};
+    out_.annotations.push_back({.id = std::ssize(out_.annotations) + 1,
+                                .image_id = image_id,
+                                .bbox = box,
+                                .area = box[2] * box[3]});
+    names_.push_back({.name = std::string(words[kCorners]), .path = at.path, .line = at.number});
+    class_names_.insert(names_.back().name);
+    const bool has_mark = words.size() == kCorners + 2;
+    if (has_mark && parse_number(words.back(), "difficult", at) != 0) ++difficult_count_;
+  }
+
+  const AnnotationSource& source_;
+  AnnotationFiles& files_;
+  ImageNames images_;
+  std::set<std::string> class_names_{};
+  Instances out_{};
+  std::vector<NamedClass> names_{};
+  std::map<std::string, std::string> label_of_{};  // image -> label file
+  std::int64_t difficult_count_ = 0;
+};
+
+}  // namespace
+
+Instances read_dota(const AnnotationSource& source, AnnotationFiles& files) {
+  return DotaReader(source, files).read();
+}
+
+}  // namespace retina

@@ -1,0 +1,286 @@
+// xView's GeoJSON (Lam et al. 2018): a FeatureCollection with a feature a box, whose pixels are in
+// its properties.
+#include <rapidjson/document.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "preprocess/formats/class_names.h"
+#include "preprocess/formats/image_names.h"
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+// One feature has less than 1 KB.
+constexpr std::size_t kMostFeatureBytes = std::size_t{64} << 20;
+// Numbers in the published file that its list of classes does not have: slips of its makers.
+constexpr std::array<std::int64_t, 2> kNoClasses = {75, 82};
+
+// Cuts a text that comes in pieces into the objects of its root's list "features" and the rest.
+class FeatureCutter {
+ public:
+  explicit FeatureCutter(const std::string& path) : path_(path) {}
+
+  // Calls take(text, line) for each feature that ends in this piece.
+  template <class Take>
+  void add(std::string_view piece, const Take& take) {
+    for (const char c : piece) {
+      const bool was_inside = is_inside();
+      step(c);
+      if (is_inside() || was_inside) {
+        feature_ += c;
+      } else {
+        rest_ += c;
+      }
+      if (feature_.size() > kMostFeatureBytes) fail_line({path_, feature_line_}, "is too long");
+      if (was_inside && !is_inside()) {
+        take(feature_, feature_line_);
+        feature_.clear();
+        rest_ += '0';
+      }
+    }
+  }
+
+  // The whole text with a 0 for each feature.
+  const std::string& rest() const { return rest_; }
+
+ private:
+  static constexpr std::size_t kDepth = 3;  // root, list, feature
+
+  bool is_inside() const { return depth_ >= kDepth && in_features_; }
+
+  void step(char c) {
+    if (c == '\n') ++line_;
+    if (in_string_) {
+      if (is_escaped_) {
+        is_escaped_ = false;
+      } else if (c == '\\') {
+        is_escaped_ = true;
+      } else if (c == '"') {
+        in_string_ = false;
+      } else if (depth_ == 1) {
+        key_ += c;
+      }
+      return;
+    }
+    if (c == '"') {
+      in_string_ = true;
+      if (depth_ == 1) key_.clear();
+    } else if (c == '{' || c == '[') {
+      if (++depth_ == 2) in_features_ = c == '[' && key_ == "features";
+      if (depth_ == kDepth) feature_line_ = line_;
+    } else if ((c == '}' || c == ']') && depth_ > 0) {
+      --depth_;
+    }
+  }
+
+  const std::string& path_;
+  std::string feature_{}, rest_{}, key_{};
+  std::size_t depth_ = 0, line_ = 1, feature_line_ = 0;
+  bool in_string_ = false, is_escaped_ = false, in_features_ = false;
+};
+
+// A list of classes by their numbers: the published "73:Building", or "Building,73".
+std::map<std::int64_t, std::string> class_list(const std::string& path, AnnotationFiles& files) {
+  std::map<std::int64_t, std::string> names;
+  FirstLines known;
+  for (const auto& [text, number] : files.read_lines(path, "classes")) {
+    const FileLine at{path, number};
+    std::string id_text, name;
+    if (const std::size_t colon = text.find(':');
+        colon != std::string::npos && number_of(text.substr(0, colon))) {
+      id_text = text.substr(0, colon);
+      name = trimmed(text.substr(colon + 1));
+    } else if (const std::vector<std::string> fields = split_csv(text); fields.size() == 2) {
+      name = trimmed(fields[0]);
+      id_text = fields[1];
+    }
+    const std::optional<double> id = number_of(id_text);
+    if (!id || name.empty() || *id != std::floor(*id) || std::abs(*id) > 1e9) {
+      fail_line(at, cat("got \"", escaped(text), "\", want ID:CLASS or CLASS,ID"));
+    }
+    require_first(known, cat(*id), at, cat("class ", *id));
+    names.emplace(static_cast<std::int64_t>(*id), name);
+  }
+  if (names.empty()) throw Error(ErrorKind::kData, cat(path, ": has no classes"));
+  return names;
+}
+
+struct ReadBox {
+  std::array<double, 4> box{};
+  std::int64_t type_id = 0;
+};
+
+class XviewReader {
+ public:
+  XviewReader(const AnnotationSource& source, AnnotationFiles& files)
+      : source_(source), files_(files) {}
+
+  Instances read() {
+    FeatureCutter cutter(source_.path);
+    files_.read_pieces(source_.path, "features", kPieceBytes, [&](std::string_view piece) {
+      cutter.add(piece, [&](const std::string& text, std::size_t line) {
+        take(text, {source_.path, line});
+      });
+    });
+    check_rest(cutter.rest());
+    make();
+    tell();
+    read_image_sizes(source_, out_);
+    return std::move(out_);
+  }
+
+ private:
+  // JSON with nothing but objects among its features.
+  void check_rest(const std::string& rest) const {
+    const JsonFile file = JsonFile::parse_foreign(rest, source_.path);
+    const JsonView root = file.root();
+    if (!root.raw().IsObject() || !root.has("features") || !root.at("features").raw().IsArray()) {
+      throw Error(ErrorKind::kData, cat(source_.path, ": has no list \"features\""),
+                  "give --annotations xView's GeoJSON (a FeatureCollection)");
+    }
+    for (const rapidjson::Value& one : root.at("features").raw().GetArray()) {
+      if (one.IsInt() && one.GetInt() == 0) continue;
+      throw Error(ErrorKind::kData, cat(source_.path, ": a feature is not an object"));
+    }
+  }
+
+  void take(const std::string& text, const FileLine& at) {
+    rapidjson::Document feature;
+    feature.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
+        text.data(), text.size());
+    if (feature.HasParseError()) fail_line(at, "a feature is not valid JSON");
+    if (!feature.IsObject()) fail_line(at, "a feature is not an object");
+    const auto properties = feature.FindMember("properties");
+    if (properties == feature.MemberEnd() || !properties->value.IsObject()) {
+      fail_line(at, "a feature has no \"properties\"");
+    }
+    const std::string image = text_of(properties->value, "image_id", at);
+    if (image.empty()) fail_line(at, "image_id is empty");
+    std::vector<ReadBox>& boxes = images_[image];
+    const std::string bounds = text_of(properties->value, "bounds_imcoords", at);
+    if (trimmed(bounds).empty()) {
+      ++empty_count_;
+      return;
+    }
+    boxes.push_back({.box = box_of(bounds, at), .type_id = type_of(properties->value, at)});
+  }
+
+  static const rapidjson::Value& value_of(const rapidjson::Value& properties, const char* key,
+                                          const FileLine& at) {
+    const auto found = properties.FindMember(key);
+    if (found == properties.MemberEnd()) {
+      fail_line(at, cat("a feature has no \"", key, "\", want xView's properties bounds_imcoords, ",
+                        "type_id and image_id"));
+    }
+    return found->value;
+  }
+
+  static std::string text_of(const rapidjson::Value& properties, const char* key,
+                             const FileLine& at) {
+    const rapidjson::Value& value = value_of(properties, key, at);
+    if (!value.IsString()) fail_line(at, cat(key, ": want a text"));
+    return {value.GetString(), value.GetStringLength()};
+  }
+
+  static std::int64_t type_of(const rapidjson::Value& properties, const FileLine& at) {
+    const rapidjson::Value& value = value_of(properties, "type_id", at);
+    std::optional<double> id;
+    if (value.IsNumber()) id = value.GetDouble();
+    if (value.IsString()) id = number_of({value.GetString(), value.GetStringLength()});
+    if (!id || *id != std::floor(*id) || std::abs(*id) > 1e9) {
+      fail_line(at, "type_id: want a whole number");
+    }
+    return static_cast<std::int64_t>(*id);
+  }
+
+  // "x1,y1,x2,y2".
+  std::array<double, 4> box_of(const std::string& bounds, const FileLine& at) {
+    const std::vector<std::string> fields = split_csv(bounds);
+    if (fields.size() != 4) {
+      fail_line(at, cat("bounds_imcoords: got \"", escaped(bounds), "\", want X1,Y1,X2,Y2"));
+    }
+    std::array<double, 4> corners{};
+    for (std::size_t i = 0; i < 4; ++i) {
+      corners[i] = parse_number(fields[i], "bounds_imcoords", at);
+    }
+    for (const std::size_t i : {0, 1}) {
+      if (corners[i + 2] < corners[i]) {
+        fail_line(at, cat("bounds_imcoords: got \"", escaped(bounds), "\", whose second corner is ",
+                          i == 0 ? "left of" : "above", " the first"));
+      }
+    }
+    return {corners[0], corners[1], corners[2] - corners[0], corners[3] - corners[1]};
+  }
+
+  void make() {
+    std::map<std::int64_t, std::string> names;
+    if (!source_.classes.empty()) {
+      names = class_list(source_.classes, files_);
+    } else {
+      for (const auto& [image, boxes] : images_) {
+        for (const ReadBox& one : boxes) names.emplace(one.type_id, cat(one.type_id));
+      }
+      for (const std::int64_t id : kNoClasses) names.erase(id);
+    }
+    for (const auto& [id, name] : names) out_.categories.push_back({.id = id, .name = name});
+    for (const auto& [image, boxes] : images_) {
+      const std::int64_t image_id = std::ssize(out_.images) + 1;
+      out_.images.push_back({.id = image_id, .file_name = image});
+      for (const ReadBox& one : boxes) {
+        if (!names.contains(one.type_id)) {
+          ++unknown_[cat(one.type_id)];
+          continue;
+        }
+        out_.annotations.push_back({.id = std::ssize(out_.annotations) + 1,
+                                    .image_id = image_id,
+                                    .category_id = one.type_id,
+                                    .bbox = one.box,
+                                    .area = one.box[2] * one.box[3]});
+      }
+    }
+  }
+
+  void tell() const {
+    if (!unknown_.empty()) {
+      log_warning(source_.path,
+                  ": boxes whose type_id is no class are left out (type_id and boxes: ",
+                  first_counts(unknown_), ")");
+    }
+    if (empty_count_ > 0) {
+      log_warning(source_.path, ": ", counted(empty_count_, "feature has", "features have"),
+                  " empty bounds_imcoords and no box");
+    }
+    if (source_.classes.empty()) {
+      log_warning(source_.path,
+                  ": classes are called by their numbers; to name them, give "
+                  "--classes xview_class_labels.txt");
+    }
+  }
+
+  const AnnotationSource& source_;
+  AnnotationFiles& files_;
+  std::map<std::string, std::vector<ReadBox>> images_{};
+  std::map<std::string, std::int64_t> unknown_{};  // type_id -> boxes
+  std::int64_t empty_count_ = 0;
+  Instances out_{};
+};
+
+}  // namespace
+
+Instances read_xview(const AnnotationSource& source, AnnotationFiles& files) {
+  return XviewReader(source, files).read();
+}
+
+}  // namespace retina

@@ -1,0 +1,109 @@
+#include "shared/image/geo_tags.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+
+#include "shared/image/tiff_file.h"
+
+namespace retina {
+namespace {
+
+// OGC 19-008r4, 7.1: tags.
+constexpr ttag_t kPixelScale = 33550, kTiePoints = 33922, kTransformation = 34264,
+                 kKeyDirectory = 34735;
+// Annex B: keys and their values.
+constexpr int kModelType = 1024, kRasterType = 1025, kGeodeticSystem = 2048, kAngularUnit = 2054,
+              kProjectedSystem = 3072, kLinearUnit = 3076;
+constexpr int kGeographic = 2, kPixelIsPoint = 2;
+constexpr int kUndefined = 0, kUserDefined = 32767;
+
+// The values of a tag that libtiff has no name for; none where they are of another type.
+template <class Value>
+std::span<const Value> values_of(const TiffFile& file, ttag_t tag, TIFFDataType type) {
+  const TIFFField* const field = TIFFFindField(file.get(), tag, TIFF_ANY);
+  if (field == nullptr || TIFFFieldDataType(field) != type) return {};
+  if (TIFFFieldReadCount(field) != TIFF_VARIABLE2) return {};
+  std::uint32_t count = 0;
+  const Value* values = nullptr;
+  if (TIFFGetField(file.get(), tag, &count, &values) != 1 || values == nullptr) return {};
+  return {values, count};
+}
+
+// Keys with a short value of their own.
+std::map<int, int> keys_of(const TiffFile& file) {
+  constexpr std::size_t kEntry = 4;  // key, tag that has the value, count, value
+  const auto words = values_of<std::uint16_t>(file, kKeyDirectory, TIFF_SHORT);
+  std::map<int, int> keys;
+  for (std::size_t i = kEntry; i + kEntry <= words.size() && i / kEntry <= words[3]; i += kEntry) {
+    if (words[i + 1] == 0) keys[words[i]] = words[i + 3];
+  }
+  return keys;
+}
+
+// Where the file's own raster coordinates lie.
+std::optional<std::array<double, 6>> transform_of(const TiffFile& file) {
+  const auto scale = values_of<double>(file, kPixelScale, TIFF_DOUBLE);
+  const auto ties = values_of<double>(file, kTiePoints, TIFF_DOUBLE);
+  if (scale.size() >= 2 && ties.size() >= 6 && scale[0] != 0 && scale[1] != 0) {
+    // Rows go south. Column, row, height; x, y, z.
+    const double wide = scale[0], high = -std::abs(scale[1]);
+    return {{ties[3] - ties[0] * wide, wide, 0, ties[4] - ties[1] * high, 0, high}};
+  }
+  const auto matrix = values_of<double>(file, kTransformation, TIFF_DOUBLE);
+  if (matrix.size() != 16) return std::nullopt;
+  return {{matrix[3], matrix[0], matrix[1], matrix[7], matrix[4], matrix[5]}};
+}
+
+// Annex B: units by their numbers in EPSG's register.
+std::string unit_of(int code) {
+  switch (code) {
+    case 9001:
+      return "metre";
+    case 9002:
+      return "foot";
+    case 9003:
+      return "US survey foot";
+    case 9102:
+      return "degree";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::optional<GeoTags> read_geo_tags(const std::string& path) {
+  const FileReader reader(path);
+  const ImageBytes bytes(reader);
+  std::array<char, 16> start{};
+  const std::size_t count = reader.read_at(0, start.data(), start.size());
+  if (image_format({start.data(), count}) != "TIFF") return std::nullopt;
+  const TiffFile file(bytes, 0);
+  if (file.get() == nullptr) return std::nullopt;
+  const auto transform = transform_of(file);
+  if (!transform) return std::nullopt;
+  GeoTags tags{.transform = *transform};
+  auto& t = tags.transform;
+  const bool is_finite =
+      std::all_of(t.begin(), t.end(), [](double value) { return std::isfinite(value); });
+  if (!is_finite || t[1] * t[5] - t[2] * t[4] == 0) return std::nullopt;
+
+  const std::map<int, int> keys = keys_of(file);
+  const auto key = [&](int number) {
+    const auto found = keys.find(number);
+    return found == keys.end() || found->second == kUserDefined ? kUndefined : found->second;
+  };
+  tags.is_point = key(kRasterType) == kPixelIsPoint;
+  if (tags.is_point) {
+    t[0] -= (t[1] + t[2]) / 2;
+    t[3] -= (t[4] + t[5]) / 2;
+  }
+  const bool is_geographic = key(kModelType) == kGeographic;
+  tags.epsg = key(is_geographic ? kGeodeticSystem : kProjectedSystem);
+  tags.unit = unit_of(key(is_geographic ? kAngularUnit : kLinearUnit));
+  return tags;
+}
+
+}  // namespace retina

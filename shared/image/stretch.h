@@ -1,0 +1,38 @@
+// How samples of more than 8 bits become 8, where what they mean is not in the file: linearly
+// between two percentiles of each channel over the whole image, as GIS programs show such images.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shared/image/format_rows.h"
+
+namespace retina {
+
+// In percent, 0 <= low < high <= 100.
+struct Stretch {
+  double low = 2, high = 98;
+};
+
+// The samples of an image, counted.
+class SampleHistogram {
+ public:
+  void add(const std::uint16_t* rgb, int pixel_count);
+
+  // What each sample of a channel becomes: 0 up to the smallest value that at least `low` percent
+  // of all do not exceed, 255 from that of `high` percent on, rounded between.
+  std::array<std::vector<std::uint8_t>, 3> tables(const Stretch& stretch) const;
+
+ private:
+  static constexpr std::size_t kValues = 1 << 16;
+  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(3 * kValues);  // [3, kValues]
+  std::uint64_t pixel_count_ = 0;
+};
+
+// Rows that are deep through tables().
+std::unique_ptr<FormatRows> stretched_rows(std::unique_ptr<FormatRows> rows, int width,
+                                           std::array<std::vector<std::uint8_t>, 3> tables);
+
+}  // namespace retina

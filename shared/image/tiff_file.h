@@ -1,0 +1,111 @@
+// An open TIFF as libtiff has it, and what libtiff says about it: the same for pixels and tags.
+#pragma once
+
+#include <tiffio.h>
+
+#include <array>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <new>
+
+#include "shared/base/cat.h"
+#include "shared/image/decode_status.h"
+#include "shared/image/image_bytes.h"
+
+namespace retina {
+
+class TiffFile {
+ public:
+  // `pixels`: of the image, as far as it is known; strips and tiles that claim far more fail.
+  TiffFile(const ImageBytes& bytes, std::uint64_t pixels) : bytes_(bytes) {
+    const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(
+        TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);
+    if (!options) throw std::bad_alloc();
+    TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(),
+                                        static_cast<tmsize_t>(kSpareBytes + 8 * pixels));
+    TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
+    TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
+    tiff_ = TIFFClientOpenExt("image", "r", this, read, write, seek, close, size, map, unmap,
+                              options.get());
+  }
+  ~TiffFile() {
+    if (tiff_ != nullptr) TIFFClose(tiff_);
+  }
+  TiffFile(const TiffFile&) = delete;
+  TiffFile& operator=(const TiffFile&) = delete;
+
+  TIFF* get() const { return tiff_; }  // nullptr: it has no directory that could be read
+
+  // 0 where there is neither the tag nor a default.
+  template <class Value>
+  Value field(ttag_t tag) const {
+    Value value = 0;
+    return TIFFGetFieldDefaulted(tiff_, tag, &value) == 1 ? value : Value{0};
+  }
+
+  DecodeStatus damaged(const char* problem = "") const {
+    bytes_.rethrow();
+    const char* const text = error_[0] != '\0' ? error_.data() : problem;
+    return {.ok = false, .problem = cat("damaged TIFF: ", text), .warning_count = warning_count_};
+  }
+  int warning_count() const { return warning_count_; }
+  const char* last_warning() const { return warning_.data(); }
+
+ private:
+  // What libtiff may take at once beside the pixels of a strip or tile.
+  static constexpr std::uint64_t kSpareBytes = std::uint64_t{64} << 20;
+
+  using Text = std::array<char, 200>;
+
+  static TiffFile& of(void* self) { return *static_cast<TiffFile*>(self); }
+
+  // The first one is the cause.
+  static int on_error(TIFF*, void* self, const char*, const char* format, std::va_list values) {
+    Text& text = of(self).error_;
+    if (text[0] == '\0') std::vsnprintf(text.data(), text.size(), format, values);
+    return 1;
+  }
+  static int on_warning(TIFF*, void* self, const char*, const char* format, std::va_list values) {
+    Text& text = of(self).warning_;
+    ++of(self).warning_count_;
+    std::vsnprintf(text.data(), text.size(), format, values);
+    return 1;
+  }
+
+  static tmsize_t read(thandle_t self, void* to, tmsize_t wanted) {
+    TiffFile& file = of(self);
+    const std::size_t count =
+        file.bytes_.read_at(file.at_, static_cast<char*>(to), static_cast<std::size_t>(wanted));
+    file.at_ += count;
+    return static_cast<tmsize_t>(count);
+  }
+  static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
+  static toff_t seek(thandle_t self, toff_t offset, int whence) {
+    TiffFile& file = of(self);
+    const toff_t from = whence == SEEK_SET   ? 0
+                        : whence == SEEK_CUR ? file.at_
+                                             : file.bytes_.size_bytes();
+    return file.at_ = from + offset;
+  }
+  static int close(thandle_t) { return 0; }
+  static toff_t size(thandle_t self) { return of(self).bytes_.size_bytes(); }
+  static int map(thandle_t self, void** base, toff_t* size_bytes) {
+    const std::string_view all = of(self).bytes_.in_memory();
+    if (all.empty()) return 0;
+    // libtiff only reads what it maps of a file opened for reading.
+    *base = const_cast<char*>(all.data());
+    *size_bytes = all.size();
+    return 1;
+  }
+  static void unmap(thandle_t, void*, toff_t) {}
+
+  ImageBytes bytes_;
+  std::uint64_t at_ = 0;
+  TIFF* tiff_ = nullptr;
+  Text error_{}, warning_{};
+  int warning_count_ = 0;
+};
+
+}  // namespace retina

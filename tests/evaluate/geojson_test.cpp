@@ -1,0 +1,103 @@
+// Detections on GeoTIFFs as GeoJSON: the text that GDAL's ogrinfo was seen to read.
+#include "evaluate/geojson.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "shared/base/error.h"
+#include "shared/base/json.h"
+#include "tests/support/refusal.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const CategoryMap kClasses({{.id = 3, .name = "cat"}, {.id = 7, .name = "a \"big\" dog"}});
+const std::vector<ImageInfo> kImages{
+    {.id = 1, .file_name = "a.tif", .width = 400, .height = 300},
+    {.id = 2, .file_name = "photo.jpg", .width = 40, .height = 30},
+    {.id = 3, .file_name = "sub/b \"c\".tif", .width = 1000, .height = 500}};
+const std::vector<Detection> kFound{
+    {.image_id = 1, .category_id = 7, .bbox = {10, 20, 100, 60}, .score = 0.9},
+    {.image_id = 2, .category_id = 3, .bbox = {1, 2, 3, 4}, .score = 0.5},
+    {.image_id = 3, .category_id = 3, .bbox = {0, 0, 2, 1}, .score = 1.0 / 3}};
+
+GeoTags north_up(int epsg) {
+  return {.transform = {400000, 0.5, 0, 5800000, 0, -0.5}, .epsg = epsg};
+}
+
+TEST(Geojson, HasAPolygonOfTheFilesOwnCoordinatesForEachDetection) {
+  const auto [text, left_out_count] = detections_geojson(
+      kImages, {north_up(32633), std::nullopt, north_up(32633)}, kFound, kClasses);
+  EXPECT_EQ(left_out_count, 1U);
+  EXPECT_EQ(text,
+            "{\n\"type\": \"FeatureCollection\",\n"
+            "\"crs\": { \"type\": \"name\", \"properties\": { \"name\": "
+            "\"urn:ogc:def:crs:EPSG::32633\" } },\n"
+            "\"features\": [\n"
+            "{ \"type\": \"Feature\", \"properties\": { \"image\": \"a.tif\", \"class\": "
+            "\"a \\\"big\\\" dog\", \"score\": 0.9 }, \"geometry\": { \"type\": \"Polygon\", "
+            "\"coordinates\": [ [ [400005, 5799990], [400005, 5799960], [400055, 5799960], "
+            "[400055, 5799990], [400005, 5799990] ] ] } },\n"
+            "{ \"type\": \"Feature\", \"properties\": { \"image\": \"sub/b \\\"c\\\".tif\", "
+            "\"class\": \"cat\", \"score\": 0.333333 }, \"geometry\": { \"type\": \"Polygon\", "
+            "\"coordinates\": [ [ [400000, 5800000], [400000, 5799999.5], [400001, 5799999.5], "
+            "[400001, 5800000], [400000, 5800000] ] ] } }\n"
+            "]\n}\n");
+  JsonFile::parse(text, "text");
+}
+
+TEST(Geojson, NamesNoSystemThatIsTheFormatsOwnOrUnknown) {
+  for (const int epsg : {0, 4326}) {
+    const auto made =
+        detections_geojson(kImages, {north_up(epsg), std::nullopt, std::nullopt}, kFound, kClasses);
+    EXPECT_THAT(made.text, Not(HasSubstr("crs"))) << epsg;
+    EXPECT_EQ(made.left_out_count, 2U);
+  }
+}
+
+TEST(Geojson, RingsRunAnticlockwiseOfMirroredImagesToo) {
+  const GeoTags turned{.transform = {1000, 0.4, 0.3, 2000, 0.3, -0.4}};
+  const GeoTags mirrored{.transform = {1000, 0.5, 0, 2000, 0, 0.5}};
+  for (const GeoTags& tags : {north_up(0), turned, mirrored}) {
+    const auto made = detections_geojson({kImages[0]}, {tags}, {kFound[0]}, kClasses);
+    const JsonFile file = JsonFile::parse(made.text, "text");
+    const JsonView ring = file.root()
+                              .at("features")
+                              .at(std::size_t{0})
+                              .at("geometry")
+                              .at("coordinates")
+                              .at(std::size_t{0});
+    ASSERT_EQ(ring.size(), 5U);
+    double area = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const JsonView a = ring.at(i), b = ring.at(i + 1);
+      area += (a.at(std::size_t{0}).as_double() * b.at(std::size_t{1}).as_double() -
+               b.at(std::size_t{0}).as_double() * a.at(std::size_t{1}).as_double()) /
+              2;
+    }
+    EXPECT_NEAR(area, 100 * 60 * 0.25, 1e-3);
+  }
+}
+
+TEST(Geojson, WithoutDetectionsIsAnEmptyCollection) {
+  const auto made = detections_geojson({}, {}, {}, kClasses);
+  EXPECT_EQ(made.text, "{\n\"type\": \"FeatureCollection\",\n\"features\": [\n]\n}\n");
+}
+
+TEST(Geojson, TwoCoordinateSystemsAreRefused) {
+  EXPECT_EQ(refusal_of(ErrorKind::kConfig,
+                       [] {
+                         shared_epsg(kImages, {north_up(32633), std::nullopt, north_up(32634)});
+                       }),
+            "sub/b \"c\".tif: its coordinate system is EPSG:32634, that of a.tif is EPSG:32633");
+  EXPECT_EQ(shared_epsg(kImages, {std::nullopt, std::nullopt, north_up(32634)}), 32634);
+  EXPECT_EQ(shared_epsg(kImages, {std::nullopt, std::nullopt, std::nullopt}), 0);
+}
+
+}  // namespace
+}  // namespace retina
