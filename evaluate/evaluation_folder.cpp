@@ -178,6 +178,7 @@ std::vector<std::string> EvaluationFolder::written(
   const std::string format =
       identity.has(kOutputFormat) ? identity.at(kOutputFormat).as_string() : "";
   if (format == word_of(kOutputFormats, OutputFormat::kCsv)) paths.push_back(csv_path());
+  if (format == word_of(kOutputFormats, OutputFormat::kGeojson)) paths.push_back(geojson_path());
   if (format == word_of(kOutputFormats, OutputFormat::kYolo)) {
     paths.push_back(yolo_data_path());
     for (const std::string& name : image_names) {

@@ -70,6 +70,7 @@ class EvaluationFolder {
   std::string skipped_path() const { return folder_ + "/left_out.json"; }
   std::string images_path() const { return folder_ + "/images.json"; }
   std::string csv_path() const { return folder_ + "/detections.csv"; }
+  std::string geojson_path() const { return folder_ + "/detections.geojson"; }
   std::string yolo_data_path() const { return folder_ + "/data.yaml"; }
   // Below labels/, in a folder that is made where it is missing.
   std::string label_path(const std::string& name) const;

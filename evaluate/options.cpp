@@ -195,9 +195,11 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "report.html; with --images for "
              "images.json, detections.json, left_out.json; with --compare for compare.json, "
              "compare.html");
-  cli.choice("output-format", options.output_format, kOutputFormats,
-             "with --images, beside detections.json: yolo: labels/NAME.txt for each image and "
-             "data.yaml; csv: detections.csv");
+  cli.choice(
+      "output-format", options.output_format, kOutputFormats,
+      "with --images, beside detections.json: yolo: labels/NAME.txt for each image and "
+      "data.yaml; csv: detections.csv; geojson: detections.geojson, polygons in the coordinates of "
+      "GeoTIFFs");
   cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this");
   cli.option("min-top1", options.min_top1, "X",
              "of a classifier: exit 1 when its top-1 accuracy, 0..1, is below this");

@@ -19,9 +19,11 @@ namespace retina {
 class Cli;
 
 // What --images writes beside detections.json.
-enum class OutputFormat { kCoco, kYolo, kCsv };
-inline const Choices<OutputFormat> kOutputFormats = {
-    {"coco", OutputFormat::kCoco}, {"yolo", OutputFormat::kYolo}, {"csv", OutputFormat::kCsv}};
+enum class OutputFormat { kCoco, kYolo, kCsv, kGeojson };
+inline const Choices<OutputFormat> kOutputFormats = {{"coco", OutputFormat::kCoco},
+                                                     {"yolo", OutputFormat::kYolo},
+                                                     {"csv", OutputFormat::kCsv},
+                                                     {"geojson", OutputFormat::kGeojson}};
 
 struct EvalOptions {
   // A model over shards ...

@@ -11,6 +11,7 @@
 
 #include "evaluate/detection_formats.h"
 #include "evaluate/evaluation_folder.h"
+#include "evaluate/geojson.h"
 #include "evaluate/model/found_files.h"
 #include "evaluate/outcome.h"
 #include "shared/base/cat.h"
@@ -106,6 +107,40 @@ Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>&
           cat("give --images ", kImageFormats, " files")};
 }
 
+// --- Where they lie ---------------------------------------------------------------------------
+
+using AllGeoTags = std::vector<std::optional<GeoTags>>;
+
+// Of `images`; a file that is gone has none.
+AllGeoTags geo_tags_of(const std::vector<ImageRoot>& roots,
+                       const std::vector<const FoundImage*>& images) {
+  AllGeoTags tags;
+  for (const FoundImage* const one : images) {
+    const ImageRoot& root = roots[one->root];
+    const std::string path = cat(root.folder, "/", root.name_in_folder(one->name));
+    tags.push_back(path_exists(path) ? read_geo_tags(path) : std::nullopt);
+  }
+  return tags;
+}
+
+// Before anything is detected: the images have one coordinate system, and one of them has any.
+void check_geo_tags(const FoundFiles& found) {
+  std::vector<const FoundImage*> images;
+  std::vector<ImageInfo> infos;
+  for (const FoundImage& one : found.images) {
+    images.push_back(&one);
+    infos.push_back({.file_name = one.name});
+  }
+  const AllGeoTags tags = geo_tags_of(found.roots, images);
+  if (std::none_of(tags.begin(), tags.end(), [](const auto& one) { return one.has_value(); })) {
+    throw Error(
+        ErrorKind::kConfig,
+        "--output-format geojson: none of the images is a GeoTIFF, which says where it lies",
+        "give GeoTIFFs, or another --output-format");
+  }
+  shared_epsg(infos, tags);
+}
+
 // --- The output ---------------------------------------------------------------------------------
 
 // Rank 0. Phones store upright photographs so.
@@ -155,6 +190,7 @@ class ImageFilesOutput {
   std::vector<ImageInfo> images_{};    // names as they are
   std::vector<Detection> detections_{};
   std::vector<SkippedFile> skipped_{};
+  AllGeoTags geo_tags_{};  // of images_, where they are asked for
 };
 
 void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detections,
@@ -175,17 +211,22 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
   });
   std::sort(skipped_.begin(), skipped_.end(),
             [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
+  std::vector<const FoundImage*> located;
   // Ids without gaps, also for the detections.
   std::vector<std::int64_t> id_of(used.size());
   for (std::size_t place = 0; place < used.size(); ++place) {
     if (!used[place]) continue;
     const FoundImage& image = found.images[place];
+    located.push_back(&image);
     places_.push_back(place);
     id_of[place] = static_cast<std::int64_t>(places_.size());
     images_.push_back({.id = id_of[place],
                        .file_name = image.name,
                        .width = image.width,
                        .height = image.height});
+  }
+  if (options_.output_format == OutputFormat::kGeojson) {
+    geo_tags_ = geo_tags_of(found.roots, located);
   }
   for (Detection& one : detections_) {
     one.image_id = id_of[static_cast<std::size_t>(one.image_id - 1)];
@@ -292,6 +333,15 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
   if (options_.output_format == OutputFormat::kCsv) {
     write_file_atomically(folder.csv_path(), detections_csv(images_, detections_, category_map_));
   }
+  if (options_.output_format == OutputFormat::kGeojson) {
+    const DetectionsGeojson made =
+        detections_geojson(images_, geo_tags_, detections_, category_map_);
+    write_file_atomically(folder.geojson_path(), made.text);
+    if (made.left_out_count > 0) {
+      log_warning(folder.geojson_path(), ": lacks the detections on ",
+                  counted(made.left_out_count, "image"), ", which no GeoTIFF tells the place of");
+    }
+  }
   write_file_atomically(
       folder.images_path(),
       instances_to_json({.images = images_, .annotations = {}, .categories = categories_}));
@@ -319,6 +369,7 @@ std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const 
   std::vector<std::string> names;
   for (const FoundImage& one : found.images) names.push_back(one.name);
   if (options.output_format == OutputFormat::kYolo) check_yolo_label_names(names);
+  if (options.output_format == OutputFormat::kGeojson) check_geo_tags(found);
   auto folder = std::make_unique<EvaluationFolder>(options.output);
   if (!folder->begin_images(detection_identity(options, "images", content_hash(found.images)),
                             cli.effective(), options.overwrite, names)) {

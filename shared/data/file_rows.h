@@ -14,7 +14,7 @@ namespace retina {
 
 // Images of more pixels are seen whole as a copy, whose longer side is at most kReducedSidePx.
 inline constexpr std::int64_t kMostWholePixels = 24'000'000;
-inline constexpr int kReducedSidePx = 4096;
+inline constexpr int kReducedSidePx = 2048;
 
 // The size of that copy, or the image's own.
 ImageSize whole_size_of(const ImageSize& image);

@@ -3,6 +3,7 @@
 
 #include "shared/coco/results.h"
 #include "tests/evaluate/tiny_model_command.h"
+#include "tests/support/images/geotiff.h"
 #include "tests/support/images/images.h"
 
 namespace retina {
@@ -96,6 +97,23 @@ TEST_F(TiledCommand, ASetOfTilesIsEvaluatedAsTheImagesThatItIsMadeOf) {
   EXPECT_THAT(refused.err, HasSubstr("are tiles already"));
   EXPECT_EQ(run_process(on_shards("tiles", {"--tile-merge", "nms"}, "nms")).exit_code, 0);
   EXPECT_NE(output("out/detections.json"), output("nms/detections.json"));
+}
+
+TEST_F(TiledCommand, WritesGeojsonInTheCoordinatesOfAGeoTiff) {
+  write_geotiff(
+      photos_ + "/a.tif",
+      {.width = 150, .height = 120, .scale = {.5, .5, 0}, .ties = {0, 0, 0, 600000, 5200000, 0}});
+  const std::vector<std::string> geojson{"--tile", "100", "--output-format", "geojson"};
+  const auto result = run_process(on_photos(geojson));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string text = output("out/detections.geojson");
+  EXPECT_THAT(text, HasSubstr("FeatureCollection"));
+  EXPECT_THAT(text, HasSubstr("6000"));
+  std::filesystem::remove(photos_ + "/a.tif");
+  write_file_atomically(photos_ + "/b.png", encode_png(colourful(150, 120)));
+  const auto refused = run_process(on_photos(geojson, "none"));
+  EXPECT_EQ(refused.exit_code, 78) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("none of the images is a GeoTIFF"));
 }
 
 TEST_F(TiledCommand, RefusesWhatHasNoEffectAndWhatIsOutOfRange) {
