@@ -93,9 +93,24 @@ void EvaluationFolder::check_present() const {
               "fix the mount or restore the folder, then run the same command again");
 }
 
-std::string EvaluationFolder::drawn_path(std::int64_t image_id, const std::string& name) const {
+namespace {
+
+// "name.whole.jpg" or "name.tile 800x800+0+0.jpg" -> "name.jpg".
+std::string without_part(const std::string& name) {
+  const std::string flat = name.substr(0, name.rfind('.'));
+  const std::size_t dot = flat.rfind('.');
+  if (dot == std::string::npos || !name_matches(flat.substr(dot + 1), "whole|tile [0-9x+]+")) {
+    return name;
+  }
+  return flat.substr(0, dot) + ".jpg";
+}
+
+}  // namespace
+
+std::string EvaluationFolder::drawn_path(std::int64_t image_id, const std::string& name,
+                                         const std::string& part) const {
   return cat(made(folder_ + "/drawn"), "/", image_id, name.empty() ? "" : "_", flattened(name),
-             ".jpg");
+             part.empty() ? "" : ".", part, ".jpg");
 }
 
 std::string EvaluationFolder::label_path(const std::string& name) const {
@@ -154,14 +169,16 @@ std::vector<std::string> EvaluationFolder::written(
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
          file.increment(ignored)) {
       const std::string name = file->path().filename().string();
-      const bool is_ours = name_matches(name, "-?[0-9]+(_.*)?\\.jpg") &&
-                           (!is_on_files || drawn.contains(name.substr(name.find('_') + 1)));
+      const bool is_ours =
+          name_matches(name, "-?[0-9]+(_.*)?\\.jpg") &&
+          (!is_on_files || drawn.contains(without_part(name.substr(name.find('_') + 1))));
       if (is_ours) paths.push_back(cat(folder_, "/drawn/", name));
     }
   }
   const std::string format =
       identity.has(kOutputFormat) ? identity.at(kOutputFormat).as_string() : "";
   if (format == word_of(kOutputFormats, OutputFormat::kCsv)) paths.push_back(csv_path());
+  if (format == word_of(kOutputFormats, OutputFormat::kGeojson)) paths.push_back(geojson_path());
   if (format == word_of(kOutputFormats, OutputFormat::kYolo)) {
     paths.push_back(yolo_data_path());
     for (const std::string& name : image_names) {

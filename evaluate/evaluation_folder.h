@@ -70,13 +70,16 @@ class EvaluationFolder {
   std::string skipped_path() const { return folder_ + "/left_out.json"; }
   std::string images_path() const { return folder_ + "/images.json"; }
   std::string csv_path() const { return folder_ + "/detections.csv"; }
+  std::string geojson_path() const { return folder_ + "/detections.geojson"; }
   std::string yolo_data_path() const { return folder_ + "/data.yaml"; }
   // Below labels/, in a folder that is made where it is missing.
   std::string label_path(const std::string& name) const;
   std::string compare_path() const { return folder_ + "/compare.json"; }
   std::string compare_page_path() const { return folder_ + "/compare.html"; }
   // With a part of the image's file name: "drawn/12_holiday_beach.jpg"; "drawn/12.jpg" without one.
-  std::string drawn_path(std::int64_t image_id, const std::string& name) const;
+  // Of a large image's `part` (DrawnImage): "drawn/12_holiday_beach.whole.jpg".
+  std::string drawn_path(std::int64_t image_id, const std::string& name,
+                         const std::string& part = "") const;
 
   // Starts an evaluation, or finds it done: the AP of a finished one with the same identity, of a
   // classifier, which `identity` says by kTask, the top-1 accuracy.

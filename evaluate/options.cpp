@@ -10,6 +10,10 @@ namespace retina {
 
 namespace {
 
+// Below, a network's input would be all padding; above, tiles would not bound the memory.
+constexpr std::int64_t kLeastTilePx = 64, kMostTilePx = 16384;
+constexpr double kMostTileOverlap = 0.9;
+
 [[noreturn]] void refuse(const std::string& problem) {
   throw Error(ErrorKind::kUsage, problem, "run retina-eval --help");
 }
@@ -36,6 +40,12 @@ Given model_options(const EvalOptions& options) {
           {"nms-threshold", options.nms_threshold.has_value()},
           {"max-detections", options.max_detections.has_value()},
           {"max-images", options.max_images != 0},
+          {"tile", !options.tile.empty()},
+          {"tile-overlap", options.tile_overlap != EvalOptions().tile_overlap},
+          {"tile-whole", !options.tile_whole},
+          {"tile-merge", options.tile_merge.kind != TileMerge().kind},
+          {"tile-match", options.tile_merge.match != TileMerge().match},
+          {"tile-match-threshold", options.tile_merge.threshold != TileMerge().threshold},
           {"draw", options.draw != 0}};
 }
 
@@ -103,6 +113,26 @@ void check_inputs(const EvalOptions& options) {
   if (with_results) check_scoring(options);
 }
 
+// Shards may hold tiles, which are merged without --tile.
+void check_tiling(const EvalOptions& options) {
+  for (const std::int64_t side_px : options.tile) {
+    check_range<std::int64_t>("tile", side_px, kLeastTilePx, kMostTilePx);
+  }
+  check_range("tile-overlap", options.tile_overlap, 0.0, kMostTileOverlap);
+  check_range("tile-match-threshold", options.tile_merge.threshold, 0.01, 1.0);
+  if (!options.tile.empty()) return;
+  constexpr const char* kReason = "no --tile";
+  const TileMerge usual;
+  refuse_given({{"tile-overlap", options.tile_overlap != EvalOptions().tile_overlap},
+                {"tile-whole", !options.tile_whole}},
+               kReason);
+  if (options.images.empty()) return;
+  refuse_given({{"tile-merge", options.tile_merge.kind != usual.kind},
+                {"tile-match", options.tile_merge.match != usual.match},
+                {"tile-match-threshold", options.tile_merge.threshold != usual.threshold}},
+               kReason);
+}
+
 }  // namespace
 
 void EvalOptions::validate() const {
@@ -116,6 +146,7 @@ void EvalOptions::validate() const {
   if (nms_threshold) check_range("nms-threshold", *nms_threshold, 0.0, 1.0);
   if (max_detections) check_range("max-detections", *max_detections, 1, 100'000);
   check_range<std::int64_t>("max-images", max_images, 0, std::int64_t{1} << 40);
+  check_tiling(*this);
   check_range("draw", draw, 0, 100'000);
   check_range("draw-score", draw_score, 0.0, 1.0);
   check_range("stall-timeout", watch.outside_timeout_s, 60.0, 1e6);
@@ -164,9 +195,11 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "report.html; with --images for "
              "images.json, detections.json, left_out.json; with --compare for compare.json, "
              "compare.html");
-  cli.choice("output-format", options.output_format, kOutputFormats,
-             "with --images, beside detections.json: yolo: labels/NAME.txt for each image and "
-             "data.yaml; csv: detections.csv");
+  cli.choice(
+      "output-format", options.output_format, kOutputFormats,
+      "with --images, beside detections.json: yolo: labels/NAME.txt for each image and "
+      "data.yaml; csv: detections.csv; geojson: detections.geojson, polygons in the coordinates of "
+      "GeoTIFFs");
   cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this");
   cli.option("min-top1", options.min_top1, "X",
              "of a classifier: exit 1 when its top-1 accuracy, 0..1, is below this");
@@ -185,6 +218,25 @@ void declare_options(Cli& cli, EvalOptions& options) {
              cat("best detections kept per image (COCO scores up to 100 of each class); unset: ",
                  defaults.max_detections, ", or as converted"));
   cli.option("max-images", options.max_images, "N", "only the first N images by id; 0: all");
+  cli.group("Large images: tiles");
+  cli.option("tile", options.tile, "SIDE[,SIDE...]",
+             "detect on overlapping tiles of this side, pixels, and merge what is found into "
+             "detections on whole images; several sides: a grid of each. For --data of whole "
+             "images and --images, which may then be of any size");
+  cli.option("tile-overlap", options.tile_overlap, "SHARE",
+             "how much neighbouring tiles overlap, as a share of the side, 0..0.9: an object of "
+             "at most this size is whole in one of them");
+  cli.on_off("tile-whole", options.tile_whole,
+             "also detect on all of each image that is larger than a tile, scaled as without "
+             "--tile: for objects that fit in no tile");
+  cli.choice("tile-merge", options.tile_merge.kind, kTileMergeKinds,
+             "of boxes of a class that match, the best stays as it is (nms), or becomes the hull "
+             "of all that match it (greedy-nmm), or of these and all that match them (nmm)");
+  cli.choice("tile-match", options.tile_merge.match, kTileMatches,
+             "boxes match by the part that they share: of their union (iou), or of the smaller "
+             "one (ios)");
+  cli.option("tile-match-threshold", options.tile_merge.threshold, "SHARE",
+             "from this part on they match, 0.01..1");
   cli.group("Machine");
   cli.choice("device", options.device, kDeviceChoices, "where the model runs");
   cli.choice("precision", options.precision, kPrecisions,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shared/base/choices.h"
+#include "shared/evaluation/score/tile_merge.h"
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
 #include "shared/model/precision.h"
@@ -18,9 +19,11 @@ namespace retina {
 class Cli;
 
 // What --images writes beside detections.json.
-enum class OutputFormat { kCoco, kYolo, kCsv };
-inline const Choices<OutputFormat> kOutputFormats = {
-    {"coco", OutputFormat::kCoco}, {"yolo", OutputFormat::kYolo}, {"csv", OutputFormat::kCsv}};
+enum class OutputFormat { kCoco, kYolo, kCsv, kGeojson };
+inline const Choices<OutputFormat> kOutputFormats = {{"coco", OutputFormat::kCoco},
+                                                     {"yolo", OutputFormat::kYolo},
+                                                     {"csv", OutputFormat::kCsv},
+                                                     {"geojson", OutputFormat::kGeojson}};
 
 struct EvalOptions {
   // A model over shards ...
@@ -43,6 +46,10 @@ struct EvalOptions {
   std::optional<int> max_detections{};
   std::int64_t max_images = 0;                       // 0: all
   OutputFormat output_format = OutputFormat::kCoco;  // of the detections on `images`
+  std::vector<std::int64_t> tile{};                  // sides of tiles to cut images into
+  double tile_overlap = 0.2;                         // of neighbours
+  bool tile_whole = true;                            // besides tiles all of the image
+  TileMerge tile_merge = {};                         // of detections on an image's tiles
   int draw = 0;                                      // JPEGs with drawn detections to write
   double draw_score = 0.4;                           // detections below are not drawn
   Precision precision = Precision::kFp32;            // of a checkpoint's convolutions

@@ -48,6 +48,8 @@ std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folde
 namespace {
 
 constexpr int kImageSidePx = 480;
+// Of an image that was packed as tiles: its objects are small.
+constexpr int kTiledImageSidePx = 1280;
 
 // --draw: those whose errors cost most, then others by id. Returns what to print about them.
 std::string draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
@@ -61,8 +63,9 @@ std::string draw_worst(const EvalOptions& options, const EvaluationFolder& folde
                    .first_ids = explanation.worst.ap_lost,
                    .may_be_drawn = [&](std::int64_t id) { return evaluated.contains(id); }},
                   [&](const DrawnImage& drawn) {
-                    write_file_atomically(folder.drawn_path(drawn.image_id, drawn.file_name),
-                                          encode_jpeg(drawn.image, kDrawnQuality));
+                    write_file_atomically(
+                        folder.drawn_path(drawn.image_id, drawn.file_name, drawn.part),
+                        encode_jpeg(drawn.image, kDrawnQuality));
                     scored.on_progress();
                     ++sum.image_count;
                     sum.found_count += static_cast<std::size_t>(drawn.found_count);
@@ -103,15 +106,21 @@ std::map<std::int64_t, std::string> page_images(const ShardSet& shards,
                                                 int max_side_px,
                                                 const std::function<void()>& on_image) {
   std::map<std::int64_t, std::string> files;
-  for (const std::int64_t id : image_ids) files[id];
+  const auto places = image_places(shards);
   JpegDecoder decoder;
   Image image;
-  const auto& index = shards.index();
-  for (std::size_t place = 0; place < index.size(); ++place) {
-    const auto file = files.find(index[place].image_id);
-    if (file == files.end()) continue;
-    decode_image(shards.read(place), shards.folder(), decoder, image);
-    file->second = embed_image(image, "", max_side_px).jpeg;
+  for (const std::int64_t id : image_ids) {
+    std::string& file = files[id];
+    const auto of_image = places.find(id);
+    if (of_image == places.end()) continue;
+    if (is_tiled(shards.index())) {
+      file = embed_image(put_together(shards, of_image->second, decoder, kTiledImageSidePx), "",
+                         kTiledImageSidePx)
+                 .jpeg;
+    } else {
+      decode_image(shards.read(of_image->second.front()), shards.folder(), decoder, image);
+      file = embed_image(image, "", max_side_px).jpeg;
+    }
     on_image();
   }
   return files;

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -110,6 +111,12 @@ FoundFiles found_files(const ImageListing& listing, std::string_view bytes) {
 
 }  // namespace
 
+ImageLimits limits_of(const EvalOptions& options) {
+  if (options.tile.empty()) return {};
+  constexpr auto kNone = std::numeric_limits<std::uint64_t>::max();
+  return {.pixels = kNone, .file_bytes = kNone};
+}
+
 FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
   ImageListing listing;
   if (ranks.is_root()) {
@@ -119,11 +126,12 @@ FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
   listing = listing_of(ranks.broadcast(bytes_of(listing), 0));
   listing.skipped = std::move(skipped);
   std::vector<ImageFolder> folders;
-  for (const ImageRoot& root : listing.roots) folders.emplace_back(root.folder);
+  const ImageLimits limits = limits_of(options);
+  for (const ImageRoot& root : listing.roots) folders.emplace_back(root.folder, limits.file_bytes);
   std::vector<std::size_t> places(listing.files.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
   const std::vector<std::size_t> own = share_of_rank(places, ranks);
-  JpegDecoder decoder;
+  JpegDecoder decoder(limits.pixels);
   std::optional<Progress> progress;
   if (ranks.is_root()) {
     progress.emplace("looking", static_cast<std::int64_t>(own.size()), "files");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,12 @@ struct FoundFiles {
   std::vector<FoundImage> images{};  // by name, ascending
   std::vector<SkippedFile> skipped{};
 };
+
+// With --tile an image need not fit into memory.
+struct ImageLimits {
+  std::uint64_t pixels = kDefaultMaxPixels, file_bytes = kMaxImageFileBytes;
+};
+ImageLimits limits_of(const EvalOptions& options);
 
 // Rank 0 lists the files, every rank looks at its share of them, all get the whole but for folders
 // that were skipped, which rank 0 alone gets. Collective. Throws as list_images() and look_at().

@@ -11,6 +11,7 @@
 
 #include "evaluate/detection_formats.h"
 #include "evaluate/evaluation_folder.h"
+#include "evaluate/geojson.h"
 #include "evaluate/model/found_files.h"
 #include "evaluate/outcome.h"
 #include "shared/base/cat.h"
@@ -36,6 +37,8 @@ namespace {
 // So many skipped files are named on stderr; left_out.json has all.
 constexpr std::size_t kNamedFiles = 50;
 constexpr int kWritingThreads = 8;
+// Of a large image's parts that are drawn in full size.
+constexpr int kDrawnTilePx = 1024;
 
 // By names and content.
 std::string content_hash(const std::vector<FoundImage>& images) {
@@ -104,6 +107,40 @@ Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>&
           cat("give --images ", kImageFormats, " files")};
 }
 
+// --- Where they lie ---------------------------------------------------------------------------
+
+using AllGeoTags = std::vector<std::optional<GeoTags>>;
+
+// Of `images`; a file that is gone has none.
+AllGeoTags geo_tags_of(const std::vector<ImageRoot>& roots,
+                       const std::vector<const FoundImage*>& images) {
+  AllGeoTags tags;
+  for (const FoundImage* const one : images) {
+    const ImageRoot& root = roots[one->root];
+    const std::string path = cat(root.folder, "/", root.name_in_folder(one->name));
+    tags.push_back(path_exists(path) ? read_geo_tags(path) : std::nullopt);
+  }
+  return tags;
+}
+
+// Before anything is detected: the images have one coordinate system, and one of them has any.
+void check_geo_tags(const FoundFiles& found) {
+  std::vector<const FoundImage*> images;
+  std::vector<ImageInfo> infos;
+  for (const FoundImage& one : found.images) {
+    images.push_back(&one);
+    infos.push_back({.file_name = one.name});
+  }
+  const AllGeoTags tags = geo_tags_of(found.roots, images);
+  if (std::none_of(tags.begin(), tags.end(), [](const auto& one) { return one.has_value(); })) {
+    throw Error(
+        ErrorKind::kConfig,
+        "--output-format geojson: none of the images is a GeoTIFF, which says where it lies",
+        "give GeoTIFFs, or another --output-format");
+  }
+  shared_epsg(infos, tags);
+}
+
 // --- The output ---------------------------------------------------------------------------------
 
 // Rank 0. Phones store upright photographs so.
@@ -135,6 +172,9 @@ class ImageFilesOutput {
 
  private:
   std::size_t draw(const EvaluationFolder& folder) const;
+  std::size_t draw_parts(const EvaluationFolder& folder, std::size_t i, std::size_t most) const;
+  static void write_drawn(const EvaluationFolder& folder, const ImageInfo& info,
+                          const std::string& part, const Image& image);
   void write_yolo(const EvaluationFolder& folder) const;
   void tell(const EvaluationFolder& folder, std::size_t drawn_count) const;
   std::span<const Detection> found_on(const ImageInfo& image) const {
@@ -150,6 +190,7 @@ class ImageFilesOutput {
   std::vector<ImageInfo> images_{};    // names as they are
   std::vector<Detection> detections_{};
   std::vector<SkippedFile> skipped_{};
+  AllGeoTags geo_tags_{};  // of images_, where they are asked for
 };
 
 void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detections,
@@ -161,22 +202,31 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
     used[place] = true;
   }
   for (const auto& [place, problem] : undecodable) {
+    if (!used[place]) continue;  // an earlier tile has said so
     used[place] = false;
     skipped_.push_back({.name = found.images[place].name, .problem = problem});
   }
+  std::erase_if(detections_, [&](const Detection& one) {  // of tiles that did decode
+    return !used[static_cast<std::size_t>(one.image_id - 1)];
+  });
   std::sort(skipped_.begin(), skipped_.end(),
             [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
+  std::vector<const FoundImage*> located;
   // Ids without gaps, also for the detections.
   std::vector<std::int64_t> id_of(used.size());
   for (std::size_t place = 0; place < used.size(); ++place) {
     if (!used[place]) continue;
     const FoundImage& image = found.images[place];
+    located.push_back(&image);
     places_.push_back(place);
     id_of[place] = static_cast<std::int64_t>(places_.size());
     images_.push_back({.id = id_of[place],
                        .file_name = image.name,
                        .width = image.width,
                        .height = image.height});
+  }
+  if (options_.output_format == OutputFormat::kGeojson) {
+    geo_tags_ = geo_tags_of(found.roots, located);
   }
   for (Detection& one : detections_) {
     one.image_id = id_of[static_cast<std::size_t>(one.image_id - 1)];
@@ -194,18 +244,59 @@ std::size_t ImageFilesOutput::draw(const EvaluationFolder& folder) const {
   if (chosen.empty()) return 0;
   JpegDecoder decoder;
   Progress progress("drawing", static_cast<std::int64_t>(chosen.size()), "images");
-  std::size_t count = 0;
+  std::size_t count = 0, done = 0;
   for (const std::size_t i : chosen) {
+    if (count >= static_cast<std::size_t>(options_.draw)) break;
     const ImageInfo& info = images_[i];
-    Image image;
-    if (source_.decode(places_[i], decoder, image)) continue;  // gone since
-    draw_found(image, found_on(info), options_.draw_score, category_map_);
-    write_file_atomically(folder.drawn_path(info.id, info.file_name),
-                          encode_jpeg(image, kDrawnQuality));
-    progress.update(static_cast<std::int64_t>(++count));
+    if (!options_.tile.empty() && std::max(info.width, info.height) > kOverviewSidePx) {
+      count += draw_parts(folder, i, static_cast<std::size_t>(options_.draw) - count);
+    } else {
+      Image image;
+      if (source_.decode(places_[i], decoder, image)) continue;  // gone since
+      draw_found(image, found_on(info), options_.draw_score, category_map_);
+      write_drawn(folder, info, "", image);
+      ++count;
+    }
+    progress.update(static_cast<std::int64_t>(++done));
     tell_progress(ranks_);
   }
   progress.finish();
+  return count;
+}
+
+void ImageFilesOutput::write_drawn(const EvaluationFolder& folder, const ImageInfo& info,
+                                   const std::string& part, const Image& image) {
+  write_file_atomically(folder.drawn_path(info.id, info.file_name, part),
+                        encode_jpeg(image, kDrawnQuality));
+}
+
+// A large image as a smaller copy and, in full size, where most was found; returns how many.
+std::size_t ImageFilesOutput::draw_parts(const EvaluationFolder& folder, std::size_t i,
+                                         std::size_t most) const {
+  const ImageInfo& info = images_[i];
+  const auto found = found_on(info);
+  std::size_t count = 0;
+  const auto draw_part = [&](const TileRect& part, const std::string& name, Image image) {
+    draw_found(image, seen_in(found, part, {image.width, image.height}), options_.draw_score,
+               category_map_);
+    write_drawn(folder, info, name, image);
+    ++count;
+  };
+  Image all;
+  if (source_.decode_reduced(places_[i], kOverviewSidePx, all)) return count;  // gone since
+  draw_part({.width = info.width, .height = info.height}, "whole", std::move(all));
+  const std::vector<TileRect> tiles =
+      tiles_of({info.width, info.height}, {.side_px = kDrawnTilePx, .overlap = 0});
+  const std::vector<std::size_t> shown =
+      busiest_tiles(found, options_.draw_score, tiles, kShownTiles);
+  for (std::size_t place : shown) {
+    if (count >= most) break;
+    Image image;
+    if (source_.decode_part(places_[i], tiles[place], image)) break;
+    draw_part(tiles[place],
+              tile_text({.x = tiles[place].x, .y = tiles[place].y}, image.width, image.height),
+              std::move(image));
+  }
   return count;
 }
 
@@ -242,6 +333,15 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
   if (options_.output_format == OutputFormat::kCsv) {
     write_file_atomically(folder.csv_path(), detections_csv(images_, detections_, category_map_));
   }
+  if (options_.output_format == OutputFormat::kGeojson) {
+    const DetectionsGeojson made =
+        detections_geojson(images_, geo_tags_, detections_, category_map_);
+    write_file_atomically(folder.geojson_path(), made.text);
+    if (made.left_out_count > 0) {
+      log_warning(folder.geojson_path(), ": lacks the detections on ",
+                  counted(made.left_out_count, "image"), ", which no GeoTIFF tells the place of");
+    }
+  }
   write_file_atomically(
       folder.images_path(),
       instances_to_json({.images = images_, .annotations = {}, .categories = categories_}));
@@ -269,6 +369,7 @@ std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const 
   std::vector<std::string> names;
   for (const FoundImage& one : found.images) names.push_back(one.name);
   if (options.output_format == OutputFormat::kYolo) check_yolo_label_names(names);
+  if (options.output_format == OutputFormat::kGeojson) check_geo_tags(found);
   auto folder = std::make_unique<EvaluationFolder>(options.output);
   if (!folder->begin_images(detection_identity(options, "images", content_hash(found.images)),
                             cli.effective(), options.overwrite, names)) {
@@ -288,20 +389,23 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
   const bool is_done = ranks.is_root() && !folder;
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
 
-  const ImageFiles source(found.roots, found.images, model.normalisation());
+  const ImageFiles source(found.roots, found.images, model.normalisation(),
+                          limits_of(options).file_bytes);
+  const std::unique_ptr<TiledSource> tiles = tiled(source, options);
+  const SampleSource& samples = tiles ? static_cast<const SampleSource&>(*tiles) : source;
   if (ranks.is_root()) {
     log_info("detecting with ", options.model, " (", model.kind(), ") on ",
-             counted(visited_places(source.index(), options.max_images).size(), "image"), " with ",
+             visited_text(samples.index(), options.max_images), " with ",
              counted(ranks.size(), "rank"), ", device ", device_text(device));
   }
   std::vector<SkippedPlace> undecodable;
   DetectOptions detecting = detect_options(options, device, ranks);
-  detecting.on_progress = progress_line(ranks, "detecting");
+  detecting.on_progress = progress_line(ranks, "detecting", tiles ? "tiles" : "images");
   detecting.on_skipped = [&](std::size_t place, const FileProblem& problem) {
-    undecodable.emplace_back(place, problem);
+    undecodable.emplace_back(tiles ? tiles->image_of(place) : place, problem);
   };
   std::vector<Detection> detections =
-      model.detect_all({source, model.categories(), ranks}, detecting);
+      model.detect_all({samples, model.categories(), ranks}, detecting);
   undecodable = gather_places(undecodable, ranks);
   if (!folder) return;
   as_io_error([&] {

@@ -171,6 +171,7 @@ DetectOptions detect_options(const EvalOptions& options, const c10::Device& devi
   const DecodeThreads threads =
       choose_decode_threads(options.threads, threads_of_rank(0, ranks), device.is_cuda());
   return {.postprocess = options.postprocess(),
+          .tile_merge = options.tile_merge,
           .images_per_batch = options.images_per_batch,
           .decode_threads = threads.first,
           .most_decode_threads = threads.most,
@@ -179,14 +180,22 @@ DetectOptions detect_options(const EvalOptions& options, const c10::Device& devi
 }
 
 std::function<void(std::int64_t, std::int64_t)> progress_line(const Communicator& ranks,
-                                                              const char* doing) {
+                                                              const char* doing, const char* unit) {
   if (!ranks.is_root()) return {};
-  return
-      [doing, line = std::shared_ptr<Progress>()](std::int64_t done, std::int64_t total) mutable {
-        if (!line) line = std::make_shared<Progress>(doing, total, "images");
-        line->update(done);
-        if (done == total) line->finish();
-      };
+  return [=, line = std::shared_ptr<Progress>()](std::int64_t done, std::int64_t total) mutable {
+    if (!line) line = std::make_shared<Progress>(doing, total, unit);
+    line->update(done);
+    if (done == total) line->finish();
+  };
+}
+
+std::unique_ptr<TiledSource> tiled(const RowSource& images, const EvalOptions& options) {
+  if (options.tile.empty()) return nullptr;
+  TilingOptions tiling{.overlap = options.tile_overlap, .with_whole = options.tile_whole};
+  for (const std::int64_t side_px : options.tile) {
+    tiling.sides_px.push_back(static_cast<int>(side_px));
+  }
+  return std::make_unique<TiledSource>(images, tiling);
 }
 
 EvalIdentity detection_identity(const EvalOptions& options, const char* input_key,
@@ -202,6 +211,19 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
                         {"draw-score", shortest(options.draw_score)}};
   if (options.precision != Precision::kFp32) {
     identity.emplace_back("precision", quoted(word_of(kPrecisions, options.precision)));
+  }
+  if (!options.tile.empty()) {
+    JsonWriter sides;
+    sides.begin_array();
+    for (const std::int64_t side_px : options.tile) sides.value(side_px);
+    identity.emplace_back("tile", sides.end_array().text());
+    identity.emplace_back("tile-overlap", shortest(options.tile_overlap));
+    identity.emplace_back("tile-whole", options.tile_whole ? "true" : "false");
+  }
+  if (!(options.tile_merge == TileMerge{})) {
+    identity.emplace_back("tile-merge", quoted(word_of(kTileMergeKinds, options.tile_merge.kind)));
+    identity.emplace_back("tile-match", quoted(word_of(kTileMatches, options.tile_merge.match)));
+    identity.emplace_back("tile-match-threshold", shortest(options.tile_merge.threshold));
   }
   if (options.output_format != OutputFormat::kCoco) {
     identity.emplace_back(EvaluationFolder::kOutputFormat,

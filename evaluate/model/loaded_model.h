@@ -15,6 +15,7 @@
 #include "shared/base/task.h"
 #include "shared/coco/category.h"
 #include "shared/coco/results.h"
+#include "shared/data/tiled_source.h"
 #include "shared/evaluation/predict/converted_model.h"
 #include "shared/evaluation/predict/detect.h"
 #include "shared/evaluation/score/class_outcome.h"
@@ -54,9 +55,14 @@ class LoadedModel {
 DetectOptions detect_options(const EvalOptions& options, const c10::Device& device,
                              const Communicator& ranks);
 
-// A line of progress over rank 0's images, for DetectOptions::on_progress; nothing on other ranks.
+// A line of progress over rank 0's images or tiles, for DetectOptions::on_progress; nothing on
+// other ranks.
 std::function<void(std::int64_t, std::int64_t)> progress_line(const Communicator& ranks,
-                                                              const char* doing);
+                                                              const char* doing,
+                                                              const char* unit = "images");
+
+// The sources' tiles as the command line asks for them; nothing without --tile.
+std::unique_ptr<TiledSource> tiled(const RowSource& images, const EvalOptions& options);
 
 // What decides the detections. Inputs count by content, so that moved files are the same
 // evaluation: `input_hash` is that of the images, which `input_key` names ("data" or "images").

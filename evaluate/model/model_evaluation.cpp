@@ -80,6 +80,7 @@ class ShardEvaluation {
     shards_.emplace(options_.data, options_.scratch);
     model_.emplace(load_model(options_, device_));
     check_task(shards_->manifest(), model_->task(), options_.data);
+    check_tiling();
     check_same_classes(model_->categories(), shards_->manifest().categories, options_.model);
     if (!ranks_.is_root()) return;
     folder_ = std::make_unique<EvaluationFolder>(options_.output);
@@ -94,21 +95,31 @@ class ShardEvaluation {
   // the exit code.
   int run() {
     if (ranks_.all_reduce_max(done_metric_ ? 1 : 0) != 0) return done_metric_ ? tell_done() : 0;
-    if (ranks_.is_root()) tell_start();
-    DetectOptions running = detect_options(options_, device_, ranks_);
-    running.on_progress = progress_line(ranks_, "evaluating");
+    const DetectOptions running = detect_options(options_, device_, ranks_);
     return classifies(*model_) ? classify(running) : detect(running);
   }
 
  private:
+  void check_tiling() const {
+    if (is_tiled(shards_->index()) && !options_.tile.empty()) {
+      throw Error(ErrorKind::kConfig,
+                  cat("--tile: the images of ", options_.data, " are tiles already"),
+                  "leave out --tile, or give the set that coco-pack made without --tile");
+    }
+  }
+
   int tell_done() const {
     return already_done(options_, *folder_, {model_->task(), *done_metric_, quarantined_count()});
   }
 
-  void tell_start() const {
+  std::function<void(std::int64_t, std::int64_t)> evaluating(const char* unit) const {
+    return progress_line(ranks_, "evaluating", unit);
+  }
+
+  void tell_start(const SampleSource& samples) const {
     log_info("evaluating ", options_.model, " (", model_->kind(), ") on ",
-             counted(visited_places(shards_->index(), options_.max_images).size(), "image"),
-             " with ", counted(ranks_.size(), "rank"), ", device ", device_text(device_));
+             visited_text(samples.index(), options_.max_images), " with ",
+             counted(ranks_.size(), "rank"), ", device ", device_text(device_));
     const std::int64_t rescaled = shards_->manifest().counts.rescaled;
     if (rescaled == 0 || classifies(*model_)) return;
     log_warning(shards_->folder(), ": ", counted(rescaled, "image"),
@@ -116,7 +127,9 @@ class ShardEvaluation {
                 "classes and detections.json use the stored resolution");
   }
 
-  int classify(const DetectOptions& running) {
+  int classify(DetectOptions running) {
+    if (ranks_.is_root()) tell_start(ShardSource(*shards_));
+    running.on_progress = evaluating("images");
     const std::vector<ClassOutcome> outcomes = model_->classify_all(*shards_, ranks_, running);
     if (!folder_) return 0;
     return as_io_error([&] {
@@ -128,8 +141,12 @@ class ShardEvaluation {
     });
   }
 
-  int detect(const DetectOptions& running) {
-    const ShardSource samples(*shards_, model_->normalisation());
+  int detect(DetectOptions running) {
+    const ShardSource images(*shards_, model_->normalisation());
+    const std::unique_ptr<TiledSource> tiles = tiled(images, options_);
+    const SampleSource& samples = tiles ? static_cast<const SampleSource&>(*tiles) : images;
+    if (ranks_.is_root()) tell_start(samples);
+    running.on_progress = evaluating(is_tiled(samples.index()) ? "tiles" : "images");
     const std::vector<Detection> detections =
         model_->detect_all({samples, shards_->manifest().categories, ranks_}, running);
     return folder_ ? as_io_error([&] { return score(detections); }) : 0;

@@ -14,6 +14,7 @@
 
 #include "shared/base/image_folder.h"
 #include "shared/image/frame.h"
+#include "shared/image/tile_grid.h"
 
 namespace retina {
 
@@ -59,6 +60,8 @@ struct Sample {
   std::string file_name = {};                         // the record's
   int original_width_px = 0, original_height_px = 0;  // as stored in the shard
   int width_px = 0, height_px = 0;                    // after the resize, before padding
+  // Of a tile: what it shows of the whole image, in its pixels.
+  std::optional<TileRect> tile = {};
   // Trainable ground truth (no crowds, an area in f32: record.h's training_box): xyxy, f32, pixels
   // of the resized (and, as the slot says, mirrored and warped) image. Of a warped box the hull,
   // clipped; dropped where too little of it is visible. labels: dense, same length. In a

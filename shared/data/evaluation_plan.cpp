@@ -1,10 +1,13 @@
 #include "shared/data/evaluation_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "shared/base/cat.h"
 #include "shared/data/sample_source.h"
 
 namespace retina {
@@ -14,11 +17,20 @@ std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
   if (max_images <= 0 || static_cast<std::size_t>(max_images) >= index.size()) return places;
-  std::sort(places.begin(), places.end(),
-            [&](std::size_t a, std::size_t b) { return index[a].image_id < index[b].image_id; });
-  places.resize(static_cast<std::size_t>(max_images));
-  std::sort(places.begin(), places.end());
+  std::set<std::int64_t> ids;
+  for (const IndexEntry& entry : index) ids.insert(entry.image_id);
+  if (static_cast<std::size_t>(max_images) >= ids.size()) return places;
+  const std::int64_t end = *std::next(ids.begin(), static_cast<std::ptrdiff_t>(max_images));
+  std::erase_if(places, [&](std::size_t place) { return index[place].image_id >= end; });
   return places;
+}
+
+std::string visited_text(const std::vector<IndexEntry>& index, std::int64_t max_images) {
+  const std::vector<std::size_t> places = visited_places(index, max_images);
+  if (!is_tiled(index)) return counted(places.size(), "image");
+  std::set<std::int64_t> ids;
+  for (const std::size_t place : places) ids.insert(index[place].image_id);
+  return cat(counted(places.size(), "tile"), " of ", counted(ids.size(), "image"));
 }
 
 std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
@@ -32,6 +44,10 @@ std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
   std::map<std::pair<int, int>, Open> open;  // by height and width
   const std::vector<std::size_t> visited = visited_places(index, options.max_images);
   for (const std::size_t place : visited) {
+    if (options.keeps_images_apart && !plan.empty() &&
+        index[plan.back().slots.back().record].image_id != index[place].image_id) {
+      open.clear();
+    }
     const ImageSize image = {index[place].width, index[place].height};
     FrameRule rule = {options.framing, options.min_side_px, options.max_side_px};
     if (options.keeps_sizes) {

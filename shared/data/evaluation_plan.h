@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "shared/data/batch.h"
@@ -18,12 +19,17 @@ struct EvaluationPlanOptions {
   // At most, as they are stored, where a batch has several images; 0: no limit. For batches that
   // hold decoded images, which have any size.
   std::size_t stored_bytes_per_batch = 0;
-  std::int64_t max_images = 0;  // only the first N by id; 0: all
+  std::int64_t max_images = 0;      // only the first N by id; 0: all
+  bool keeps_images_apart = false;  // tiles share batches with those of their own image only
 };
 
-// Places in `index` of the images to visit, ascending: all, or the `max_images` of the lowest ids.
+// Places in `index` of the images to visit, ascending: all, or the `max_images` of the lowest ids,
+// each with all of its tiles.
 std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
                                         std::int64_t max_images);
+
+// How many these are: "12 images", "340 tiles of 12 images".
+std::string visited_text(const std::vector<IndexEntry>& index, std::int64_t max_images);
 
 // The batches, grouped by shape in the order of `index`: each image is padded to its own multiple
 // of 32 px (co-batching with larger neighbours would move the anchors) or is its middle square, and

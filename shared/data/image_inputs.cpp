@@ -18,6 +18,7 @@
 #include "shared/base/file_spelling.h"
 #include "shared/base/image_folder.h"
 #include "shared/base/printable.h"
+#include "shared/data/file_rows.h"
 
 namespace retina {
 namespace {
@@ -185,9 +186,9 @@ ImageListing list_images(const std::vector<std::string>& given, const std::strin
 }
 
 ImageFiles::ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
-                       const Normalisation& normalisation)
+                       const Normalisation& normalisation, std::uint64_t max_file_bytes)
     : roots_(std::move(roots)), normalisation_(normalisation) {
-  for (const ImageRoot& root : roots_) folders_.emplace_back(root.folder);
+  for (const ImageRoot& root : roots_) folders_.emplace_back(root.folder, max_file_bytes);
   for (const FoundImage& one : images) {
     root_of_.push_back(one.root);
     index_.push_back({.image_id = static_cast<std::int64_t>(index_.size()) + 1,
@@ -210,11 +211,49 @@ Sample ImageFiles::load(const BatchRequest& request, std::size_t place, JpegDeco
   return sample;
 }
 
+std::string ImageFiles::name_in_folder(std::size_t place) const {
+  return roots_[root_of_[place]].name_in_folder(index_[place].file_name);
+}
+
 std::optional<FileProblem> ImageFiles::decode(std::size_t place, JpegDecoder& decoder,
                                               Image& out) const {
-  const std::size_t root = root_of_[place];
-  return decode_file(folders_[root], roots_[root].name_in_folder(index_[place].file_name),
-                     index_[place], decoder, out);
+  return decode_file(folders_[root_of_[place]], name_in_folder(place), index_[place], decoder, out);
+}
+
+std::unique_ptr<ImageRows> ImageFiles::open_rows(std::size_t place) const {
+  return open_file_rows(folders_[root_of_[place]], name_in_folder(place),
+                        {index_[place].width, index_[place].height});
+}
+
+ImageSize ImageFiles::whole_size(std::size_t place) const {
+  return whole_size_of({index_[place].width, index_[place].height});
+}
+
+std::optional<FileProblem> ImageFiles::decode_whole(std::size_t place, JpegDecoder& decoder,
+                                                    Image& out) const {
+  const IndexEntry& entry = index_[place];
+  if (whole_size(place).width == entry.width) return decode(place, decoder, out);
+  return decode_reduced(place, kReducedSidePx, out);
+}
+
+std::optional<FileProblem> ImageFiles::decode_reduced(std::size_t place, int max_side_px,
+                                                      Image& out) const {
+  return decode_reduced_file(
+      folders_[root_of_[place]], name_in_folder(place),
+      {.expected = {index_[place].width, index_[place].height}, .max_side_px = max_side_px}, out);
+}
+
+std::optional<FileProblem> ImageFiles::decode_part(std::size_t place, const TileRect& part,
+                                                   Image& out) const {
+  const std::unique_ptr<ImageRows> rows = open_rows(place);
+  if (auto problem = rows->skip(part.y)) return problem;
+  Image band;
+  if (auto problem = rows->read(part.height, band)) return problem;
+  out = Image(part.width, part.height);
+  for (int y = 0; y < part.height; ++y) {
+    std::copy_n(band.pixel(part.x, y), std::ptrdiff_t{3} * part.width, out.pixel(0, y));
+  }
+  return std::nullopt;
 }
 
 }  // namespace retina

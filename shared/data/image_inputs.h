@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,11 +44,12 @@ ImageListing list_images(const std::vector<std::string>& given, const std::strin
 
 // The images of a listing that can be used, as samples without boxes. Their ids are 1, 2, ... in
 // the order of `images`.
-class ImageFiles : public SampleSource {
+class ImageFiles : public RowSource {
  public:
-  // Each of `images` with its root's place in `roots`.
+  // Each of `images` with its root's place in `roots`. Larger files than `max_file_bytes` are
+  // refused.
   ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
-             const Normalisation& normalisation);
+             const Normalisation& normalisation, std::uint64_t max_file_bytes = kMaxImageFileBytes);
 
   const std::vector<IndexEntry>& index() const override { return index_; }
   // A sample whose image does not decode says so and has no pixels. Throws as decode() does.
@@ -56,7 +59,19 @@ class ImageFiles : public SampleSource {
   // folder or its mount is gone.
   std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder, Image& out) const;
 
+  // As file_rows.h says.
+  std::unique_ptr<ImageRows> open_rows(std::size_t place) const override;
+  ImageSize whole_size(std::size_t place) const override;
+  std::optional<FileProblem> decode_whole(std::size_t place, JpegDecoder& decoder,
+                                          Image& out) const override;
+  const Normalisation& normalisation() const override { return normalisation_; }
+  // Of a large image: a copy whose longer side is at most `max_side_px`, and a part in full size.
+  std::optional<FileProblem> decode_reduced(std::size_t place, int max_side_px, Image& out) const;
+  std::optional<FileProblem> decode_part(std::size_t place, const TileRect& part, Image& out) const;
+
  private:
+  std::string name_in_folder(std::size_t place) const;
+
   std::vector<ImageRoot> roots_;
   std::vector<ImageFolder> folders_{};  // of the roots
   std::vector<std::size_t> root_of_{};  // of the images

@@ -15,6 +15,7 @@
 #include "shared/base/hash.h"
 #include "shared/image/image_file.h"
 #include "shared/image/orientation.h"
+#include "shared/image/row_reader.h"
 
 namespace retina {
 namespace {
@@ -53,19 +54,6 @@ std::vector<FolderEntry> entries_of(const std::string& path) {
   return entries;
 }
 
-// `read()`, but a file that may not be read is a problem like others.
-template <class Read>
-std::optional<FileProblem> unless_unreadable(const ImageFolder& folder, const std::string& path,
-                                             const Read& read) {
-  try {
-    return read();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNoInput) throw;
-    folder.check_present();
-    return unreadable(path, error);
-  }
-}
-
 FileProblem image_problem(std::string_view bytes, const DecodeStatus& status,
                           const std::string& reason) {
   const bool is_ours = is_image_format(image_format(bytes)) && !status.unsupported;
@@ -78,6 +66,18 @@ FileProblem unreadable(const std::string& path, const Error& error) {
   std::string reason = error.what();
   if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
   return {.kind = "unreadable", .reason = reason};
+}
+
+std::optional<FileProblem> unless_unreadable(
+    const ImageFolder& folder, const std::string& path,
+    const std::function<std::optional<FileProblem>()>& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoInput) throw;
+    folder.check_present();
+    return unreadable(path, error);
+  }
 }
 
 FolderListing list_files(const std::string& folder, const std::string& without,
@@ -137,16 +137,29 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
     });
     image.xxh3 = hasher.digest();
     DecodeStatus status = read_any_size(bytes, decoder, image.width, image.height);
-    if (!status.ok && bytes.size() < file.size_bytes &&
-        is_image_format(image_format(bytes))) {  // long headers: all of it
-      bytes = read_file(file.path);
-      status = read_any_size(bytes, decoder, image.width, image.height);
+    const auto read_header = [&] {  // wherever it is in the file
+      const RowReader rows(file.path);
+      status = rows.status();
+      image.width = rows.width();
+      image.height = rows.height();
+    };
+    if (!status.ok && bytes.size() < file.size_bytes && is_image_format(image_format(bytes))) {
+      if (file.size_bytes > kMaxImageFileBytes) {
+        read_header();
+      } else {
+        bytes = read_file(file.path);
+        status = read_any_size(bytes, decoder, image.width, image.height);
+      }
     }
     if (!status.ok) return image_problem(bytes, status, status.problem);
     image.orientation = exif_orientation(bytes);
     std::string problem;
     if (has_too_many_pixels(image.width, image.height, decoder.max_pixels(), problem)) {
       return FileProblem{.kind = "too-large", .reason = problem};
+    }
+    if (has_too_many_pixels(image.width, image.height, kDefaultMaxPixels, problem)) {
+      read_header();  // says whether it can be read by rows
+      if (!status.ok) return image_problem(bytes, status, status.problem);
     }
     return std::nullopt;
   });

@@ -35,6 +35,11 @@ FolderListing list_files(const std::string& folder, const std::string& without,
 // An error about `path` as a file's problem: a reason need not repeat the name.
 FileProblem unreadable(const std::string& path, const Error& error);
 
+// `read()`, but a file that may not be read is a problem like others.
+std::optional<FileProblem> unless_unreadable(
+    const ImageFolder& folder, const std::string& path,
+    const std::function<std::optional<FileProblem>()>& read);
+
 // What an image's header says.
 struct FoundImage {
   std::string name{};
@@ -47,7 +52,9 @@ struct LookedAt {
   FoundImage image{};
   std::optional<FileProblem> problem{};
 };
-// Reads all of the file: its hash says whether it is the one of before. Throws kIo.
+// Reads all of the file: its hash says whether it is the one of before. Images of more pixels than
+// the decoder's limit, which decode_file() refuses, are a problem here; with a higher limit, only
+// those that cannot be read by rows. Throws kIo.
 LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder);
 
 // Decodes a file of `folder` into `out`, whose storage is reused, if it is of the size that

@@ -3,10 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
+#include "shared/base/image_folder.h"
 #include "shared/base/task.h"
 #include "shared/data/batch.h"
+#include "shared/image/image.h"
 #include "shared/image/jpeg.h"
 #include "shared/image/resize.h"
 #include "shared/shard/shard_set.h"
@@ -20,12 +24,40 @@ class SampleSource {
   // Ids, sizes and box counts of all images: plans are made from these alone.
   virtual const std::vector<IndexEntry>& index() const = 0;
 
+  // Neighbours in the index share work, so that who takes a run of them has less to do.
+  virtual bool shares_work() const { return false; }
+
   // Loads the image of request.slots[place] to `pixels`, which hold anything before, and returns
   // its sample. Of a kNormalised target it writes all of the sample's width_px x height_px at the
   // upper left of each plane, of a kStored one all; the caller zeroes the rest, and all of it where
   // there is a problem. `decoder` is the calling thread's. Thread-safe.
   virtual Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
                       PixelTarget pixels) const = 0;
+};
+
+// One image by rows, forward only: what tiles are cut from (tiled_source.h). What is wrong with it
+// is a problem; after one, nothing more comes.
+class ImageRows {
+ public:
+  virtual ~ImageRows() = default;
+  // The next `count` rows to `out`, whose storage is reused, or past them. Nobody asks for more
+  // than there are.
+  virtual std::optional<FileProblem> read(int count, Image& out) = 0;
+  virtual std::optional<FileProblem> skip(int count) = 0;
+};
+
+// A source whose images can be read by rows.
+class RowSource : public SampleSource {
+ public:
+  // Image `place` of the index from its first row. Throws as load() does; thread-safe.
+  virtual std::unique_ptr<ImageRows> open_rows(std::size_t place) const = 0;
+
+  // All of the image to `out`, where it is too large for that a smaller copy: of whole_size().
+  virtual ImageSize whole_size(std::size_t place) const = 0;
+  virtual std::optional<FileProblem> decode_whole(std::size_t place, JpegDecoder& decoder,
+                                                  Image& out) const = 0;
+
+  virtual const Normalisation& normalisation() const = 0;
 };
 
 // Bytes of an image in a batch of kStored.
@@ -39,7 +71,7 @@ void put_pixels(const Image& image, const BatchRequest& request, const Sample& s
                 const Normalisation& normalisation, PixelTarget pixels);
 
 // Records: decode -> mirror -> resize or warp -> normalise; boxes follow the pixels.
-class ShardSource : public SampleSource {
+class ShardSource : public RowSource {
  public:
   // Boxes of crowds (COCO's iscrowd) are left out, as torchvision does, or are boxes as others.
   enum class Crowds { kLeftOut, kBoxes };
@@ -52,6 +84,13 @@ class ShardSource : public SampleSource {
   // Throws kData naming shard and record for a damaged one.
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
+
+  // Of a record, which coco-pack has not let grow beyond what can be held: all of it is decoded.
+  std::unique_ptr<ImageRows> open_rows(std::size_t place) const override;
+  ImageSize whole_size(std::size_t place) const override;
+  std::optional<FileProblem> decode_whole(std::size_t place, JpegDecoder& decoder,
+                                          Image& out) const override;
+  const Normalisation& normalisation() const override { return normalisation_; }
 
  private:
   const ShardSet& shards_;

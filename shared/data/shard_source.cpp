@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "shared/base/error.h"
@@ -44,6 +46,27 @@ std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box,
   if (visible_area < sample.slot.box_visibility * width * height) return std::nullopt;
   return visible;
 }
+
+// Of an image that is held whole.
+class WholeImageRows : public ImageRows {
+ public:
+  explicit WholeImageRows(Image image) : image_(std::move(image)) {}
+
+  std::optional<FileProblem> read(int count, Image& out) override {
+    out.width = image_.width;
+    out.height = count;
+    out.rgb.assign(image_.pixel(0, next_row_), image_.pixel(0, next_row_ + count));
+    return skip(count);
+  }
+  std::optional<FileProblem> skip(int count) override {
+    next_row_ += count;
+    return std::nullopt;
+  }
+
+ private:
+  Image image_;
+  int next_row_ = 0;
+};
 
 }  // namespace
 
@@ -92,6 +115,10 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
   Sample sample = sized_sample(request, place, {.width = image.width, .height = image.height});
   sample.image_id = record.image_id;
   sample.file_name = record.file_name;
+  if (record.tile) {
+    sample.tile = TileRect{
+        .x = record.tile->x, .y = record.tile->y, .width = record.width, .height = record.height};
+  }
   put_pixels(image, request, sample, normalisation_, pixels);
   if (record.label) sample.labels = {*record.label};
   for (RecordAnnotation annotation : record.annotations) {
@@ -107,6 +134,23 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
     }
   }
   return sample;
+}
+
+std::unique_ptr<ImageRows> ShardSource::open_rows(std::size_t place) const {
+  JpegDecoder decoder;
+  Image image;
+  decode_whole(place, decoder, image);
+  return std::make_unique<WholeImageRows>(std::move(image));
+}
+
+ImageSize ShardSource::whole_size(std::size_t place) const {
+  return {.width = index()[place].width, .height = index()[place].height};
+}
+
+std::optional<FileProblem> ShardSource::decode_whole(std::size_t place, JpegDecoder& decoder,
+                                                     Image& out) const {
+  decode_image(shards_.read(place), shards_.folder(), decoder, out);
+  return std::nullopt;
 }
 
 }  // namespace retina

@@ -103,6 +103,10 @@ class IndexRows {
 
 }  // namespace
 
+bool is_tiled(const std::vector<IndexEntry>& index) {
+  return !index.empty() && index.front().tile.has_value();
+}
+
 std::string image_name(const IndexEntry& entry) {
   return image_name(entry.image_id, entry.file_name);
 }
@@ -144,7 +148,7 @@ std::string encode_index(const std::vector<IndexEntry>& entries) {
     put(content, entry.place);
   }
   put_rows(content, entries);
-  const bool has_tiles = !entries.empty() && entries.front().tile.has_value();
+  const bool has_tiles = is_tiled(entries);
   for (const IndexEntry& entry : entries) RETINA_CHECK(entry.tile.has_value() == has_tiles);
   std::string bytes(kIndexMagic);
   put(bytes, has_tiles ? kIndexVersion : kUntiledIndexVersion);

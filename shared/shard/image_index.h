@@ -38,6 +38,9 @@ struct IndexEntry {
   friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };
 
+// Whether a set's records are tiles.
+bool is_tiled(const std::vector<IndexEntry>& index);
+
 // What people call the image, see shared/base/printable.h.
 std::string image_name(const IndexEntry& entry);
 

@@ -53,5 +53,30 @@ TEST(EvaluationPlan, TellsEachBatchHowManyImagesAreVisited) {
   }
 }
 
+// `tiles` of each of `count` images.
+std::vector<IndexEntry> tiles(std::size_t count, std::size_t tiles) {
+  std::vector<IndexEntry> index = images(count * tiles, 100, 100);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    index[i].image_id = static_cast<std::int64_t>(count - i / tiles);
+    index[i].tile =
+        TilePlace{.x = static_cast<int>(i % tiles) * 100, .image_width = 1000, .image_height = 100};
+  }
+  return index;
+}
+
+TEST(EvaluationPlan, TheFirstImagesAreVisitedWithAllTheirTiles) {
+  EXPECT_THAT(visited_places(tiles(3, 2), 2), ElementsAre(2, 3, 4, 5));  // ids 3, 3, 2, 2, 1, 1
+  EXPECT_EQ(visited_places(tiles(3, 2), 3).size(), 6U);
+  EXPECT_EQ(visited_text(tiles(3, 2), 2), "4 tiles of 2 images");
+  EXPECT_EQ(visited_text(images(3, 10, 10), 1), "1 image");
+}
+
+TEST(EvaluationPlan, TilesShareBatchesWithThoseOfTheirImageWhereThatSavesWork) {
+  EvaluationPlanOptions options{.images_per_batch = 4};
+  EXPECT_THAT(batch_sizes(plan_evaluation(tiles(2, 6), options)), ElementsAre(4, 4, 4));
+  options.keeps_images_apart = true;
+  EXPECT_THAT(batch_sizes(plan_evaluation(tiles(2, 6), options)), ElementsAre(4, 2, 4, 2));
+}
+
 }  // namespace
 }  // namespace retina

@@ -16,11 +16,13 @@
 #include "shared/base/file.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/sample_source.h"
+#include "shared/data/tiled_source.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/image/jpeg.h"
 #include "shared/image/resize.h"
 #include "tests/evaluation/tiny_world.h"
+#include "tests/support/ranks/thread_world.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -274,6 +276,59 @@ TEST_F(Detect, AImageThatIsLeftOutChangesNoOther) {
     EXPECT_EQ(detect(*network_, {source, truth_->categories, *self}, options), expected);
     EXPECT_THAT(left_out, testing::ElementsAre(2));
     EXPECT_EQ(visited, kImageCount);
+  }
+}
+
+// Tiles of 64 px with two fifths of overlap: several of every image.
+const TileGrid kGrid{.side_px = 64, .overlap = .4};
+
+TEST_F(Detect, OfTilesAreMergedIntoThoseOfWholeImages) {
+  write_tiles(*shards_, kGrid, *folder_ / "tiles");
+  const ShardSet tiles(*folder_ / "tiles");
+  EXPECT_EQ(instances_to_json(ground_truth_of(tiles)), instances_to_json(*truth_));
+  const auto self = make_self_communicator();
+  const ShardSource images(*shards_), packed(tiles);
+  const TiledSource cut(
+      images, {.sides_px = {kGrid.side_px}, .overlap = kGrid.overlap, .with_whole = false});
+  ASSERT_EQ(cut.index().size(), tiles.index().size());
+  const DetectOptions options{.postprocess = generous(), .max_images = 2};
+  const PredictionInput input{packed, truth_->categories, *self};
+  const auto share = detect_share(*network_, input, options);
+  const auto merged = gather_detections(share, input, options);
+  EXPECT_EQ(detect(*network_, {cut, truth_->categories, *self}, options), merged);
+  EXPECT_LT(merged.size(), share.size());
+  EXPECT_GT(merged.size(), 0U);
+  std::size_t beyond_the_first_tile = 0;
+  for (const Detection& one : merged) {
+    const auto image = std::find_if(truth_->images.begin(), truth_->images.end(),
+                                    [&](const auto& info) { return info.id == one.image_id; });
+    ASSERT_NE(image, truth_->images.end());
+    EXPECT_LE(one.bbox[0] + one.bbox[2], image->width + 1e-3);
+    EXPECT_LE(one.bbox[1] + one.bbox[3], image->height + 1e-3);
+    beyond_the_first_tile += one.bbox[0] + one.bbox[2] > kGrid.side_px ? 1 : 0;
+  }
+  EXPECT_GT(beyond_the_first_tile, 0U);
+}
+
+TEST_F(Detect, OfTilesAreTheSameOnAnyNumberOfRanksAndThreads) {
+  const ShardSource images(*shards_);
+  const TiledSource cut(images, {.sides_px = {kGrid.side_px}});
+  std::vector<Detection> alone;
+  for (const int rank_count : {1, 3}) {
+    ThreadWorld world({.ring = {.ranks = rank_count}});
+    std::vector<Detection> all;
+    std::vector<RetinaNet> networks;
+    for (int i = 0; i < rank_count; ++i) networks.push_back(tiny_network(5));
+    const auto ends = world.run([&](ThreadRank& rank) {
+      auto found =
+          detect(networks[static_cast<std::size_t>(rank.rank())], {cut, truth_->categories, rank},
+                 {.postprocess = generous(), .decode_threads = rank_count, .max_images = 2});
+      if (rank.is_root()) all = std::move(found);
+    });
+    for (const RankOutcome& end : ends) EXPECT_EQ(end.message, "");
+    if (rank_count == 1) alone = all;
+    EXPECT_GT(all.size(), 0U);
+    EXPECT_EQ(all, alone) << rank_count;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "shared/base/json.h"
 #include "shared/base/random.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/data/record_image.h"
 #include "shared/image/jpeg.h"
 #include "shared/shard/image_index.h"
 #include "shared/shard/manifest.h"
@@ -154,6 +155,89 @@ Instances write_tiny_shards(const std::string& folder, int image_count, Task tas
   publish(folder, encode_quarantine({}), manifest.quarantine);
   write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
   return written;
+}
+
+namespace {
+
+std::vector<RecordAnnotation> annotations_in(const TileRect& tile,
+                                             const std::vector<RecordAnnotation>& whole) {
+  std::vector<RecordAnnotation> inside;
+  for (RecordAnnotation one : whole) {
+    const auto& [x, y, width, height] = one.bbox;
+    const double left = std::max<double>(x, tile.x), top = std::max<double>(y, tile.y);
+    const double right = std::min<double>(x + width, tile.x + tile.width);
+    const double bottom = std::min<double>(y + height, tile.y + tile.height);
+    if (right <= left || bottom <= top) continue;
+    one.is_partial = !one.iscrowd && (right - left) * (bottom - top) < .5 * width * height;
+    one.bbox = {left - tile.x, top - tile.y, right - left, bottom - top};
+    inside.push_back(one);
+  }
+  return inside;
+}
+
+}  // namespace
+
+void write_tiles(const ShardSet& shards, const TileGrid& grid, const std::string& folder) {
+  make_folder(folder);
+  Manifest manifest = shards.manifest();
+  manifest.counts = {};
+  std::fill(manifest.label_counts.begin(), manifest.label_counts.end(), 0);
+  manifest.shards.clear();
+  std::vector<IndexEntry> index;
+  const std::string part = folder + "/part";
+  ShardWriter writer(part, kShardBytes);
+  JpegDecoder decoder;
+  for (std::size_t place = 0; place < shards.index().size(); ++place) {
+    const Record whole = shards.read(place);
+    Image image;
+    decode_image(whole, folder, decoder, image);
+    for (const TileRect& tile : tiles_of({image.width, image.height}, grid)) {
+      std::string rgb;
+      for (int y = tile.y; y < tile.y + tile.height; ++y) {
+        rgb.append(reinterpret_cast<const char*>(image.pixel(tile.x, y)),
+                   std::size_t{3} * static_cast<std::size_t>(tile.width));
+      }
+      Record record{.image_id = whole.image_id,
+                    .file_name = whole.file_name,
+                    .width = tile.width,
+                    .height = tile.height,
+                    .encoding = ImageEncoding::kRaw,
+                    .annotations = annotations_in(tile, whole.annotations),
+                    .tile = TilePlace{.x = tile.x,
+                                      .y = tile.y,
+                                      .image_width = image.width,
+                                      .image_height = image.height},
+                    .image = rgb};
+      if (tile.x == 0 && tile.y == 0) record.whole_annotations = whole.annotations;
+      const auto& boxes = record.annotations;
+      const auto trainable = std::count_if(boxes.begin(), boxes.end(), [&](const auto& box) {
+        return is_trainable(box, tile.width, tile.height);
+      });
+      index.push_back({.image_id = record.image_id,
+                       .width = tile.width,
+                       .height = tile.height,
+                       .box_count = static_cast<std::uint32_t>(boxes.size()),
+                       .trainable_count = static_cast<std::uint32_t>(trainable),
+                       .shard = 0,
+                       .place = writer.append(encode_record(record)),
+                       .file_name = record.file_name,
+                       .tile = record.tile});
+      manifest.counts.images += 1;
+      manifest.counts.boxes += static_cast<std::int64_t>(boxes.size());
+      manifest.counts.trainable += trainable;
+      manifest.counts.images_without_boxes += boxes.empty() ? 1 : 0;
+      for (const RecordAnnotation& box : boxes) {
+        manifest.counts.crowds += box.iscrowd ? 1 : 0;
+        manifest.label_counts[static_cast<std::size_t>(box.label)] += 1;
+      }
+    }
+  }
+  manifest.shards.push_back(writer.finish());
+  manifest.shards[0].file.name = shard_file_name(0, 1);
+  std::filesystem::rename(part, folder + "/" + manifest.shards[0].file.name);
+  publish(folder, encode_index(index), manifest.index);
+  publish(folder, encode_quarantine({}), manifest.quarantine);
+  write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
 }
 
 RetinaNet tiny_network(std::uint64_t seed) {

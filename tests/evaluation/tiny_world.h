@@ -7,8 +7,10 @@
 #include <string>
 
 #include "shared/coco/instances.h"
+#include "shared/image/tile_grid.h"
 #include "shared/model/classifier.h"
 #include "shared/model/retinanet.h"
+#include "shared/shard/shard_set.h"
 
 namespace retina {
 
@@ -18,6 +20,10 @@ namespace retina {
 // 1000 + i of class i mod 3; returns the images alone.
 Instances write_tiny_shards(const std::string& folder, int image_count,
                             Task task = Task::kDetection);
+
+// Writes the images of `shards` as a set of tiles, whose pixels are those of the decoded images. A
+// tile has the boxes that it shows half of, clipped; the others there are partial.
+void write_tiles(const ShardSet& shards, const TileGrid& grid, const std::string& folder);
 
 // ResNet-18 for those classes, 96..128 px, random weights of this seed. Scores are near .01.
 RetinaNet tiny_network(std::uint64_t seed);

@@ -26,12 +26,12 @@ bool any_stopped(Communicator& communicator) {
 
 // A batch's part of the losses over all validation images.
 struct BatchLoss {
-  std::int64_t image_id = 0;  // of its first image
+  std::int64_t image_id = 0;  // the place of its first image, which no other batch has
   TaskMetrics parts = {};     // of task_metrics()
 };
 
 BatchLoss batch_loss(TrainingTask& task, const TaskOutputs& outputs, const Batch& batch) {
-  BatchLoss loss{.image_id = batch.samples.front().image_id};
+  BatchLoss loss{.image_id = static_cast<std::int64_t>(batch.samples.front().slot.record)};
   const at::Tensor metrics = task.loss(outputs, batch, /*gradient_scale=*/{}).metrics.cpu();
   std::copy_n(metrics.const_data_ptr<double>(), metrics.numel(), loss.parts.begin());
   return loss;
@@ -59,10 +59,10 @@ class DetectionValidation : public Validation {
     running.on_heads = [&](const Batch& batch, const HeadOutputs& heads) {
       own_losses.push_back(batch_loss(task_, {.heads = heads}, batch));
     };
-    const std::vector<Detection> own =
-        detect_share(network, {samples, shards_.manifest().categories, communicator}, running);
+    const PredictionInput input{samples, shards_.manifest().categories, communicator};
+    const std::vector<Detection> own = detect_share(network, input, running);
     if (any_stopped(communicator)) return false;
-    detections_ = gather_by_image(communicator, own);
+    detections_ = gather_detections(own, input, running);
     losses_ = sum_of(gather_by_image(communicator, own_losses));
     return true;
   }
@@ -91,7 +91,8 @@ class DetectionValidation : public Validation {
         .note = "Validation images: detections with a score of 0.4 or more, ground truth dashed."};
     draw_detections(shards_, detections_, {.count = count}, [&](const DrawnImage& drawn) {
       gallery.images.push_back(embed_image(
-          drawn.image, cat(image_name(drawn.image_id, drawn.file_name), ": ", drawn.found_count,
+          drawn.image, cat(image_name(drawn.image_id, drawn.file_name),
+                           drawn.part.empty() ? "" : ", ", drawn.part, ": ", drawn.found_count,
                            " found, ", counted(drawn.object_count, "object"))));
     });
     return gallery;

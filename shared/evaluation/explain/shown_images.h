@@ -5,12 +5,16 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "shared/coco/categories.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/score/class_outcome.h"
 #include "shared/image/image.h"
+#include "shared/image/jpeg.h"
+#include "shared/image/resize.h"
+#include "shared/image/tile_grid.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -18,6 +22,7 @@ namespace retina {
 struct DrawnImage {
   std::int64_t image_id = 0;
   std::string file_name{};
+  std::string part{};    // of a large image: "whole", or which tile of it; else empty
   int found_count = 0;   // detections drawn
   int object_count = 0;  // ground truth without crowds
   Image image{};
@@ -32,16 +37,38 @@ std::span<const Detection> detections_of(std::int64_t image_id,
 int draw_found(Image& image, std::span<const Detection> found, double score,
                const CategoryMap& categories);
 
+// A large image is shown as a smaller copy of at most kOverviewSidePx and, in full size, as the
+// kShownTiles of its tiles that show most.
+inline constexpr int kOverviewSidePx = 2048;
+inline constexpr std::size_t kShownTiles = 3;
+
+// The places in `tiles` of those with the most detections of at least `score` in them, by their
+// centres; those with none do not count. Best first, `count` at most.
+std::vector<std::size_t> busiest_tiles(std::span<const Detection> found, double score,
+                                       const std::vector<TileRect>& tiles, std::size_t count);
+
+// What `found` looks like in a picture of `size` that shows `part` of their image: those that touch
+// it, in the picture's pixels.
+std::vector<Detection> seen_in(std::span<const Detection> found, const TileRect& part,
+                               const ImageSize& size);
+
+// All of the image of these records (image_places()): decoded, or of tiles put together, smaller,
+// the longer side at most `max_side_px`. Throws kData for a damaged record.
+Image put_together(const ShardSet& shards, const std::vector<std::size_t>& places,
+                   JpegDecoder& decoder, int max_side_px);
+// Places in the index by image id: one, or all of its tiles.
+std::unordered_map<std::int64_t, std::vector<std::size_t>> image_places(const ShardSet& shards);
+
 struct DrawOptions {
-  std::size_t count = 0;                                         // images at most
-  double score = 0.4;                                            // detections below are not drawn
-  std::vector<std::int64_t> first_ids = {};                      // these come first, in this order
+  std::size_t count = 0;                     // pictures at most: images, or a large one's parts
+  double score = 0.4;                        // detections below are not drawn
+  std::vector<std::int64_t> first_ids = {};  // these come first, in this order
   std::function<bool(std::int64_t image_id)> may_be_drawn = {};  // empty: all
 };
 
 // Calls `use` for images that have objects or detections worth drawing, the first by id unless
 // `first_ids` says otherwise: detections with name and score, ground truth dashed. `detections`
-// ascending by image id.
+// ascending by image id. Of a set of tiles, large images come as their parts.
 void draw_detections(const ShardSet& shards, const std::vector<Detection>& detections,
                      const DrawOptions& options, const std::function<void(const DrawnImage&)>& use);
 

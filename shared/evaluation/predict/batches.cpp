@@ -43,8 +43,11 @@ void run_batches(const ModelInput& model, const PredictionInput& input,
   planning.images_per_batch = options.images_per_batch;
   if (planning.images_per_batch == 0 && on_gpu) planning.images_per_batch = kImagesPerBatchOnGpu;
   if (model.form == PixelForm::kStored) planning.stored_bytes_per_batch = kStoredBytesPerBatch;
-  const std::vector<BatchRequest> plan =
-      share_of_rank(plan_evaluation(input.samples.index(), planning), input.ranks);
+  planning.keeps_images_apart = input.samples.shares_work();
+  const std::vector<BatchRequest> whole_plan = plan_evaluation(input.samples.index(), planning);
+  const std::vector<BatchRequest> plan = input.samples.shares_work()
+                                             ? run_of_rank(whole_plan, input.ranks)
+                                             : share_of_rank(whole_plan, input.ranks);
   std::int64_t total = 0, done = 0;
   for (const BatchRequest& request : plan) total += static_cast<std::int64_t>(request.slots.size());
 

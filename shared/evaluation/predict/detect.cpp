@@ -17,7 +17,7 @@ namespace retina {
 namespace {
 
 // Boxes go back to the original image per axis in f32, as torchvision's transform.postprocess, and
-// from corners to xywh as its reference evaluation does.
+// from corners to xywh as its reference evaluation does; those of a tile to its place.
 void append_image(const Sample& sample, const ImageDetections& found, const Categories& categories,
                   std::vector<Detection>& detections) {
   const at::Tensor boxes = found.boxes.cpu().contiguous(), scores = found.scores.cpu().contiguous(),
@@ -25,14 +25,17 @@ void append_image(const Sample& sample, const ImageDetections& found, const Cate
   const float* box = boxes.const_data_ptr<float>();
   const float* score = scores.const_data_ptr<float>();
   const std::int64_t* label = labels.const_data_ptr<std::int64_t>();
+  const TileRect shown = sample.tile.value_or(
+      TileRect{.width = sample.original_width_px, .height = sample.original_height_px});
   for (std::int64_t i = 0; i < scores.size(0); ++i, box += 4) {
     const auto [left, top, right, bottom] = resize_box(
         {box[0], box[1], box[2], box[3]}, {.width = sample.width_px, .height = sample.height_px},
-        {.width = sample.original_width_px, .height = sample.original_height_px});
+        {.width = shown.width, .height = shown.height});
     const float width = right - left, height = bottom - top;
     detections.push_back({.image_id = sample.image_id,
                           .category_id = categories[static_cast<std::size_t>(label[i])].id,
-                          .bbox = {left, top, width, height},
+                          .bbox = {shown.x + static_cast<double>(left),
+                                   shown.y + static_cast<double>(top), width, height},
                           .score = score[i]});
   }
 }
@@ -111,9 +114,16 @@ std::vector<Detection> detect_share(RetinaNet& model, const PredictionInput& inp
   return detections;
 }
 
+std::vector<Detection> gather_detections(const std::vector<Detection>& share,
+                                         const PredictionInput& input,
+                                         const DetectOptions& options) {
+  std::vector<Detection> all = gather_by_image(input.ranks, share);
+  return is_tiled(input.samples.index()) ? merge_tiles_by_image(all, options.tile_merge) : all;
+}
+
 std::vector<Detection> detect(RetinaNet& model, const PredictionInput& input,
                               const DetectOptions& options) {
-  return gather_by_image(input.ranks, detect_share(model, input, options));
+  return gather_detections(detect_share(model, input, options), input, options);
 }
 
 std::vector<Detection> detect(ConvertedModel& model, const PredictionInput& input,
@@ -125,7 +135,7 @@ std::vector<Detection> detect(ConvertedModel& model, const PredictionInput& inpu
   for_each_batch(model, input, options, [&](const Batch& batch, const at::Tensor& images) {
     append_batch(batch, found_by(model, images, class_count), input.categories, detections);
   });
-  return gather_by_image(input.ranks, detections);
+  return gather_detections(detections, input, options);
 }
 
 }  // namespace retina

@@ -1,5 +1,6 @@
 // Detection over images, a set's or an image folder's: images -> batches -> network or converted
-// model -> COCO results in pixels of the original images. Batches are formed over all images before
+// model -> COCO results in pixels of the original images, of tiles merged into those of whole
+// images. Batches are formed over all images before
 // ranks share them, so that the results do not depend on the number of ranks.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include "shared/comm/communicator.h"
 #include "shared/data/sample_source.h"
 #include "shared/evaluation/predict/ranks.h"
+#include "shared/evaluation/score/tile_merge.h"
 #include "shared/model/postprocess.h"
 #include "shared/model/precision.h"
 
@@ -23,6 +25,7 @@ class RetinaNet;       // shared/model/retinanet.h
 
 struct DetectOptions {
   PostprocessOptions postprocess = {};     // a converted model brings its own instead
+  TileMerge tile_merge = {};               // of an image's tiles, where the samples are tiles
   int images_per_batch = 0;                // at most; 0: 1 on a CPU, 8 on a GPU
   int decode_threads = 2;                  // per rank, at the start
   int most_decode_threads = 0;             // where it is more: added while the network waits
@@ -65,5 +68,9 @@ std::vector<Detection> detect(ConvertedModel& model, const PredictionInput& inpu
 // The first half: what this rank finds on its share, in the order of its batches; not collective.
 std::vector<Detection> detect_share(RetinaNet& model, const PredictionInput& input,
                                     const DetectOptions& options);
+// The second: all ranks' on rank 0, by image, tiles' merged; the others get none. Collective.
+std::vector<Detection> gather_detections(const std::vector<Detection>& share,
+                                         const PredictionInput& input,
+                                         const DetectOptions& options);
 
 }  // namespace retina

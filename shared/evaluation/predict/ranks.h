@@ -25,12 +25,23 @@ std::vector<T> share_of_rank(const std::vector<T>& all, const Communicator& rank
   return share;
 }
 
+// A run of neighbours instead, where they share work.
+template <class T>
+std::vector<T> run_of_rank(const std::vector<T>& all, const Communicator& ranks) {
+  const auto rank = static_cast<std::size_t>(ranks.rank());
+  const auto count = static_cast<std::size_t>(ranks.size());
+  const auto place = [&](std::size_t number) {
+    return all.begin() + static_cast<std::ptrdiff_t>(all.size() * number / count);
+  };
+  return {place(rank), place(rank + 1)};
+}
+
 // A part of the work is done: ranks that wait for this one see that it makes progress.
 void tell_progress(Communicator& ranks);
 
 // All ranks' entries on rank 0 in ascending `image_id` order, each image's order kept; nothing
-// elsewhere. Collective. No image may be on two ranks. Entries travel as their bytes: all ranks
-// run the same program.
+// elsewhere. Collective. Of an image on several ranks, those of lower ranks come first. Entries
+// travel as their bytes: all ranks run the same program.
 template <class Entry>
 std::vector<Entry> gather_by_image(Communicator& ranks, const std::vector<Entry>& entries) {
   static_assert(std::is_trivially_copyable_v<Entry>);

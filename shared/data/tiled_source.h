@@ -1,0 +1,60 @@
+// Overlapping tiles of another source's images, each a sample of its own: retina-eval --tile.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "shared/data/sample_source.h"
+#include "shared/image/tile_grid.h"
+
+namespace retina {
+
+struct TilingOptions {
+  std::vector<int> sides_px = {};  // each side has a grid of its own: several are several scales
+  double overlap = 0.2;            // see tile_grid.h
+  bool with_whole = true;          // of images that are larger than a tile, all of it, too
+};
+
+// Entries of the index are tiles, with their places; of an image in the order of their lower edges,
+// after all of the image. An image is decoded once, from top to bottom, for all tiles that are
+// loaded in about that order: rows stay until the last tile that shows them is done, which is about
+// two rows of tiles of the largest side. Who asks for rows that are gone has the image decoded
+// again from its start. Pixels are those of the decoded image, whatever the order and the threads.
+class TiledSource : public SampleSource {
+ public:
+  // `images` must outlive this.
+  TiledSource(const RowSource& images, const TilingOptions& options);
+  ~TiledSource() override;
+
+  const std::vector<IndexEntry>& index() const override { return index_; }
+  bool shares_work() const override { return true; }
+  // Where a tile comes from, as a place in the index of `images`.
+  std::size_t image_of(std::size_t place) const { return cuts_[place].image; }
+  // Tiles without boxes. A problem with the image is that of the tile whose rows it concerns.
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+              PixelTarget pixels) const override;
+
+ private:
+  class Window;
+  struct Cut {
+    std::size_t image = 0;
+    TileRect rect{};
+    bool is_whole = false;
+  };
+
+  void add_image(std::size_t image, const TilingOptions& options);
+  std::shared_ptr<Window> window_of(std::size_t image) const;
+  std::optional<FileProblem> cut_out(std::size_t place, Image& out) const;
+
+  const RowSource& images_;
+  std::vector<IndexEntry> index_{};
+  std::vector<Cut> cuts_{};              // of index_
+  std::vector<std::size_t> first_of_{};  // an image's first tile in index_, and the end
+  mutable std::mutex mutex_;
+  mutable std::map<std::size_t, std::shared_ptr<Window>> windows_;  // of the images under way
+};
+
+}  // namespace retina

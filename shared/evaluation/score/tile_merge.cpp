@@ -1,0 +1,242 @@
+#include "shared/evaluation/score/tile_merge.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "shared/base/error.h"
+
+namespace retina {
+namespace {
+
+using Corners = std::array<double, 4>;  // x1, y1, x2, y2
+using Corners32 = std::array<float, 4>;
+
+Corners corners_of(const Detection& one) {
+  const auto& [x, y, width, height] = one.bbox;
+  return {x, y, x + width, y + height};
+}
+
+Corners hull_of(const Corners& a, const Corners& b) {
+  return {std::min(a[0], b[0]), std::min(a[1], b[1]), std::max(a[2], b[2]), std::max(a[3], b[3])};
+}
+
+bool comes_before(const Detection& a, const Detection& b) {
+  if (a.score != b.score) return a.score > b.score;
+  if (a.category_id != b.category_id) return a.category_id < b.category_id;
+  return corners_of(a) < corners_of(b);
+}
+
+// In the type of the boxes, each operation rounded as sahi's.
+template <class Float>
+bool are_match(const std::array<Float, 4>& a, const std::array<Float, 4>& b,
+               const TileMerge& merge) {
+  const Float width = std::max(Float{0}, std::min(a[2], b[2]) - std::max(a[0], b[0]));
+  const Float height = std::max(Float{0}, std::min(a[3], b[3]) - std::max(a[1], b[1]));
+  const Float shared_area = width * height;
+  const Float area_a = (a[2] - a[0]) * (a[3] - a[1]), area_b = (b[2] - b[0]) * (b[3] - b[1]);
+  const Float whole =
+      merge.match == TileMatch::kIou ? area_a + area_b - shared_area : std::min(area_a, area_b);
+  return whole > 0 && shared_area / whole >= static_cast<Float>(merge.threshold);
+}
+
+// Boxes that are still there, by place: a binary tree over their centres, halved along the longer
+// side, in which those that are taken no longer cost anything.
+class BoxTree {
+ public:
+  explicit BoxTree(const std::vector<Corners32>& boxes)
+      : boxes_(boxes), order_(boxes.size()), leaf_of_(boxes.size()) {
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    build(0, order_.size(), kNone);
+  }
+
+  bool holds(std::size_t box) const { return !taken_[box]; }
+
+  void take(std::size_t box) {
+    taken_[box] = true;
+    for (std::size_t node = leaf_of_[box]; node != kNone; node = nodes_[node].parent) {
+      --nodes_[node].count;
+    }
+  }
+
+  // Calls `use` with each box that is there and touches `area`.
+  template <class Use>
+  void for_each_near(const Corners32& area, const Use& use) const {
+    for (std::size_t at = 0; at < nodes_.size();) {
+      const Node& node = nodes_[at];
+      if (node.count == 0 || !touch(node.bounds, area)) {
+        at = node.next;
+        continue;
+      }
+      for (std::size_t i = node.begin; i < node.end; ++i) {
+        if (!taken_[order_[i]] && touch(boxes_[order_[i]], area)) use(order_[i]);
+      }
+      ++at;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0}, kLeafBoxes = 8;
+
+  // Depth first, so that the nodes below one lie behind it, up to `next`.
+  struct Node {
+    Corners32 bounds{};
+    std::size_t parent = kNone, next = 0;
+    std::size_t begin = 0, end = 0;  // in order_; of a leaf
+    std::size_t count = 0;           // boxes that are there
+  };
+
+  static bool touch(const Corners32& a, const Corners32& b) {
+    return a[0] <= b[2] && b[0] <= a[2] && a[1] <= b[3] && b[1] <= a[3];
+  }
+
+  void build(std::size_t begin, std::size_t end, std::size_t parent) {
+    if (begin == end) return;
+    const std::size_t at = nodes_.size();
+    Node node{.bounds = boxes_[order_[begin]], .parent = parent, .count = end - begin};
+    for (std::size_t i = begin + 1; i < end; ++i) {
+      const Corners32& box = boxes_[order_[i]];
+      node.bounds = {std::min(node.bounds[0], box[0]), std::min(node.bounds[1], box[1]),
+                     std::max(node.bounds[2], box[2]), std::max(node.bounds[3], box[3])};
+    }
+    nodes_.push_back(node);
+    if (end - begin <= kLeafBoxes) {
+      nodes_[at].begin = begin;
+      nodes_[at].end = end;
+      for (std::size_t i = begin; i < end; ++i) leaf_of_[order_[i]] = at;
+    } else {
+      const auto& [left, top, right, bottom] = node.bounds;
+      const std::size_t side = right - left >= bottom - top ? 0 : 1;
+      const auto place = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
+      const std::size_t middle = begin + (end - begin) / 2;
+      std::nth_element(order_.begin() + place(begin), order_.begin() + place(middle),
+                       order_.begin() + place(end), [&](std::size_t a, std::size_t b) {
+                         return boxes_[a][side] + boxes_[a][side + 2] <
+                                boxes_[b][side] + boxes_[b][side + 2];
+                       });
+      build(begin, middle, at);
+      build(middle, end, at);
+    }
+    nodes_[at].next = nodes_.size();
+  }
+
+  const std::vector<Corners32>& boxes_;
+  std::vector<std::size_t> order_, leaf_of_;
+  std::vector<bool> taken_ = std::vector<bool>(boxes_.size());
+  std::vector<Node> nodes_{};
+};
+
+// Which boxes of a class, which are in the total order, each kept one takes.
+class Groups {
+ public:
+  Groups(const std::vector<Detection>& found, const TileMerge& merge)
+      : found_(found), merge_(merge), boxes_(boxes_of(found)), tree_(boxes_) {}
+
+  // The kept box first, then those that it takes, in the order of the taking.
+  std::vector<std::vector<std::size_t>> take_all() {
+    std::vector<std::vector<std::size_t>> groups;
+    std::vector<std::size_t> group_of(found_.size());
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      if (tree_.holds(i)) {
+        tree_.take(i);
+        group_of[i] = groups.size();
+        groups.push_back({i});
+      } else if (merge_.kind != TileMergeKind::kNmm) {
+        continue;
+      }
+      std::vector<std::size_t>& group = groups[group_of[i]];
+      for (const std::size_t one : matches_of(i)) {
+        tree_.take(one);
+        group_of[one] = group_of[i];
+        group.push_back(one);
+      }
+    }
+    return groups;
+  }
+
+ private:
+  static std::vector<Corners32> boxes_of(const std::vector<Detection>& found) {
+    std::vector<Corners32> boxes;
+    for (const Detection& one : found) {
+      const Corners box = corners_of(one);
+      boxes.push_back({static_cast<float>(box[0]), static_cast<float>(box[1]),
+                       static_cast<float>(box[2]), static_cast<float>(box[3])});
+    }
+    return boxes;
+  }
+
+  // sahi's NMM lets a box take another of its score only where they are the same box.
+  bool may_take(std::size_t taker, std::size_t other) const {
+    return merge_.kind != TileMergeKind::kNmm ||
+           static_cast<float>(found_[taker].score) > static_cast<float>(found_[other].score) ||
+           boxes_[taker] == boxes_[other];
+  }
+
+  // Those that are there, in the total order; all behind `taker`.
+  std::vector<std::size_t> matches_of(std::size_t taker) const {
+    std::vector<std::size_t> matches;
+    tree_.for_each_near(boxes_[taker], [&](std::size_t other) {
+      if (may_take(taker, other) && are_match(boxes_[taker], boxes_[other], merge_)) {
+        matches.push_back(other);
+      }
+    });
+    std::sort(matches.begin(), matches.end());
+    return matches;
+  }
+
+  const std::vector<Detection>& found_;
+  const TileMerge& merge_;
+  const std::vector<Corners32> boxes_;
+  BoxTree tree_;
+};
+
+// A kept box, widened by those that it has taken.
+Detection merged(const std::vector<Detection>& found, const std::vector<std::size_t>& group,
+                 const TileMerge& merge) {
+  Detection kept = found[group.front()];
+  if (merge.kind == TileMergeKind::kNms) return kept;
+  const Corners own = corners_of(kept);
+  Corners hull = own;
+  for (std::size_t i = 1; i < group.size(); ++i) {
+    const Corners taken = corners_of(found[group[i]]);
+    if (are_match(hull, taken, merge)) hull = hull_of(hull, taken);
+  }
+  if (hull != own) kept.bbox = {hull[0], hull[1], hull[2] - hull[0], hull[3] - hull[1]};
+  return kept;
+}
+
+}  // namespace
+
+std::vector<Detection> merge_tiles(std::vector<Detection> found, const TileMerge& merge) {
+  RETINA_CHECK(merge.threshold > 0);
+  std::sort(found.begin(), found.end(), comes_before);
+  std::map<std::int64_t, std::vector<Detection>> classes;
+  for (const Detection& one : found) classes[one.category_id].push_back(one);
+  std::vector<Detection> kept;
+  for (const auto& [category_id, of_class] : classes) {
+    for (const auto& group : Groups(of_class, merge).take_all()) {
+      kept.push_back(merged(of_class, group, merge));
+    }
+  }
+  std::sort(kept.begin(), kept.end(), comes_before);
+  return kept;
+}
+
+std::vector<Detection> merge_tiles_by_image(const std::vector<Detection>& found,
+                                            const TileMerge& merge) {
+  std::vector<Detection> all;
+  for (auto begin = found.begin(); begin != found.end();) {
+    const auto end = std::find_if(
+        begin, found.end(), [&](const Detection& one) { return one.image_id != begin->image_id; });
+    const std::vector<Detection> kept = merge_tiles({begin, end}, merge);
+    all.insert(all.end(), kept.begin(), kept.end());
+    begin = end;
+  }
+  return all;
+}
+
+}  // namespace retina
