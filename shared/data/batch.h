@@ -68,7 +68,11 @@ struct Sample {
   // classification set there are no boxes, and labels holds the one class of the image.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
-  std::vector<std::int64_t> ignored = {};   // ids of annotations neither trainable nor crowds
+  // Of a tile: where too little of an object is inside it (RecordAnnotation::is_partial), which is
+  // neither an object nor background to training (partial_boxes.h). As `boxes` are, but kept
+  // however little of them a warp leaves visible.
+  std::vector<std::array<float, 4>> partial_boxes = {};
+  std::vector<std::int64_t> ignored = {};   // ids of annotations that are none of these, nor crowds
   std::optional<FileProblem> problem = {};  // why there are no pixels; image files only
   std::optional<Replaced> replaced = {};    // training only, see replacing_source.h
 };

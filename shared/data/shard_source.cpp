@@ -30,9 +30,10 @@ std::array<float, 4> to_resized(std::array<float, 4> box, const Sample& sample) 
 }
 
 // The same through the slot's warp: the hull of the corners, clipped to the image. Nothing where
-// too little is visible, or what is left has no area for training (record.h).
-std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box,
-                                              const Sample& sample) {
+// less than `least_visible` of its area is inside, or what is left has no area for training
+// (record.h).
+std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box, const Sample& sample,
+                                              double least_visible) {
   const auto hull = warped_hull(box, *sample.slot.warp,
                                 {.from = {sample.original_width_px, sample.original_height_px},
                                  .to = {sample.width_px, sample.height_px},
@@ -43,7 +44,7 @@ std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box,
   if (!visible) return std::nullopt;
   const auto& [left, top, right, bottom] = *visible;
   const double visible_area = static_cast<double>(right - left) * (bottom - top);
-  if (visible_area < sample.slot.box_visibility * width * height) return std::nullopt;
+  if (visible_area < least_visible * width * height) return std::nullopt;
   return visible;
 }
 
@@ -124,13 +125,20 @@ Sample ShardSource::load(const BatchRequest& request, std::size_t place, JpegDec
   for (RecordAnnotation annotation : record.annotations) {
     if (annotation.iscrowd && crowds_ == Crowds::kLeftOut) continue;
     annotation.iscrowd = false;
-    if (const auto box = training_box(annotation, record.width, record.height)) {
-      const auto seen = slot.warp ? to_warped(*box, sample) : to_resized(*box, sample);
-      if (!seen) continue;
+    const bool is_partial = std::exchange(annotation.is_partial, false);
+    const auto box = training_box(annotation, record.width, record.height);
+    if (!box) {
+      if (!is_partial) sample.ignored.push_back(annotation.id);
+      continue;
+    }
+    const auto seen = slot.warp ? to_warped(*box, sample, is_partial ? 0 : slot.box_visibility)
+                                : to_resized(*box, sample);
+    if (!seen) continue;
+    if (is_partial) {
+      sample.partial_boxes.push_back(*seen);
+    } else {
       sample.boxes.push_back(*seen);
       sample.labels.push_back(annotation.label);
-    } else {
-      sample.ignored.push_back(annotation.id);
     }
   }
   return sample;

@@ -21,6 +21,10 @@ const char* atss_cuda(const Atss<T>&, void*) {
   unavailable();
 }
 template <class T>
+const char* ignore_partial_cuda(const IgnorePartial<T>&, void*) {
+  unavailable();
+}
+template <class T>
 const char* nms_cuda(const Nms<T>&, void*) {
   unavailable();
 }
@@ -68,6 +72,8 @@ template const char* match_cuda(const Match<float>&, void*);
 template const char* match_cuda(const Match<double>&, void*);
 template const char* atss_cuda(const Atss<float>&, void*);
 template const char* atss_cuda(const Atss<double>&, void*);
+template const char* ignore_partial_cuda(const IgnorePartial<float>&, void*);
+template const char* ignore_partial_cuda(const IgnorePartial<double>&, void*);
 template const char* nms_cuda(const Nms<float>&, void*);
 template const char* nms_cuda(const Nms<double>&, void*);
 template const char* focal_cuda(const Focal<float>&, void*);

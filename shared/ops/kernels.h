@@ -51,6 +51,16 @@ struct Atss {
 };
 
 template <class T>
+struct IgnorePartial {
+  const T* anchors;             // [A, 4]
+  const T* boxes;               // [P, 4], of all images one after the other
+  const std::int64_t* offsets;  // [N + 1]: image n has boxes offsets[n] .. offsets[n + 1] - 1
+  const std::int64_t* claims;   // [N, A], kBackground where an anchor has none of them
+  std::int64_t image_count, anchor_count;
+  std::int64_t* matches;  // [N, A] in and out
+};
+
+template <class T>
 struct Nms {
   const T* boxes;              // [N, M, 4], of each image by falling score
   const std::int64_t* labels;  // [N, M], negative: no box; or nullptr: all of one class
@@ -332,6 +342,8 @@ template <class T>
 const char* match_cuda(const Match<T>& arguments, void* stream);
 template <class T>
 const char* atss_cuda(const Atss<T>& arguments, void* stream);
+template <class T>
+const char* ignore_partial_cuda(const IgnorePartial<T>& arguments, void* stream);
 template <class T>
 const char* nms_cuda(const Nms<T>& arguments, void* stream);
 template <class Stored>

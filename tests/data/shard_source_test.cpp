@@ -143,6 +143,34 @@ TEST(ShardSource, GivesTheClassOfAWholeImageAndNoBoxes) {
       << "whatever the warp leaves of the image";
 }
 
+// A tile's: of one object too little is inside; a partial box without an area, and a crowd's.
+TEST(ShardSource, KeepsPartialBoxesApart) {
+  const TestFolder folder;
+  write_set(folder / "set",
+            {{.id = 1, .bbox = {100, 50, 60, 80}, .area = 1, .is_partial = true},
+             {.id = 2, .bbox = {20, 20, 90, 90}, .area = 1, .label = 1},
+             {.id = 3, .bbox = {640 - 2e-5, 10, 10, 100}, .area = 1, .is_partial = true},
+             {.id = 4, .bbox = {0, 0, 50, 50}, .area = 1, .iscrowd = true, .is_partial = true}});
+  const ShardSet shards(folder / "set");
+  const ShardSource source(shards);
+  for (const bool flip : {false, true}) {
+    const Sample sample = load(source, flip, 240);
+    EXPECT_EQ(sample.boxes.size(), 1U);
+    EXPECT_THAT(sample.labels, ElementsAre(1));
+    EXPECT_TRUE(sample.ignored.empty());
+    ASSERT_EQ(sample.partial_boxes.size(), 1U);
+    EXPECT_THAT(sample.partial_boxes[0],
+                flip ? ElementsAre(240.F, 25.F, 270.F, 65.F) : ElementsAre(50.F, 25.F, 80.F, 65.F));
+  }
+  // A twelfth of it stays, of which a real box's a quarter must.
+  const Sample warped = load_warped(source, false, {{1, 0, -77.5 / 320, 0, 1, 0}});
+  EXPECT_TRUE(warped.boxes.empty());
+  ASSERT_EQ(warped.partial_boxes.size(), 1U);
+  EXPECT_THAT(warped.partial_boxes[0],
+              testing::Pointwise(testing::FloatNear(1e-3F), {0.F, 25.F, 2.5F, 65.F}));
+  EXPECT_TRUE(load_warped(source, false, {{1, 0, -80.0 / 320, 0, 1, 0}}).partial_boxes.empty());
+}
+
 TEST(ShardSource, WarpsBoxesWithThePixels) {
   const TestFolder folder;
   write_set(folder / "set", {{.id = 1, .bbox = {100, 50, 60, 80}, .area = 1}});

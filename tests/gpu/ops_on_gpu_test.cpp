@@ -20,6 +20,7 @@
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
+#include "shared/ops/partial_boxes.h"
 #include "shared/ops/prepare_images.h"
 #include "tests/gpu/gpu.h"
 #include "tests/ops/test_batch.h"
@@ -119,6 +120,23 @@ TEST_P(OpsOnGpu, MatcherGivesTheSameMatches) {
           << box_count << " boxes, low quality " << low_quality;
     }
   }
+}
+
+TEST_P(OpsOnGpu, PartialBoxesIgnoreTheSameAnchors) {
+  const at::Tensor anchors = boxes(1, GetParam().count), partial = boxes(2, 40);
+  const at::Tensor offsets = torch::tensor({0L, 30L, 30L, 40L});
+  const at::Tensor start = torch::arange(3 * anchors.size(0)).view({3, -1}).remainder(5) - 2;
+  at::Tensor claims = start.flip(1).contiguous();
+  claims[1].fill_(kBackground);
+  const auto matches_on = [&](c10::Device device) {
+    const at::Tensor matches = start.clone().to(device), there = partial.to(device),
+                     offsets_there = offsets.to(device), claims_there = claims.to(device);
+    ignore_partial_boxes(anchors.to(device),
+                         {.boxes = there, .offsets = offsets_there, .claims = claims_there},
+                         matches);
+    return matches.cpu();
+  };
+  EXPECT_TRUE(matches_on(test_device()).equal(matches_on(c10::kCPU)));
 }
 
 TEST_P(OpsOnGpu, NmsKeepsTheSameBoxesInTheSameOrder) {

@@ -59,17 +59,26 @@ at::Tensor match_one(const at::Tensor& anchors, const at::Tensor& boxes,
 
 BatchTargets batch_of(const std::vector<BoxTargets>& targets, c10::Device device) {
   std::vector<at::Tensor> boxes = {torch::zeros({0, 4})}, labels = {torch::zeros({0}, at::kLong)};
-  std::vector<std::int64_t> offsets = {0}, counts;
+  std::vector<at::Tensor> partial;
+  std::vector<std::int64_t> offsets = {0}, partial_offsets = {0}, counts;
   for (const BoxTargets& target : targets) {
     boxes.push_back(target.boxes);
     labels.push_back(target.labels);
     offsets.push_back(offsets.back() + target.boxes.size(0));
     counts.push_back(target.counts ? 1 : 0);
+    if (target.partial_boxes.defined()) partial.push_back(target.partial_boxes);
+    partial_offsets.push_back(partial_offsets.back() +
+                              (target.partial_boxes.defined() ? partial.back().size(0) : 0));
   }
-  return {.boxes = torch::cat(boxes).to(device),
-          .labels = torch::cat(labels).to(device),
-          .offsets = torch::tensor(offsets).to(device),
-          .counts = torch::tensor(counts).to(device)};
+  BatchTargets batch = {.boxes = torch::cat(boxes).to(device),
+                        .labels = torch::cat(labels).to(device),
+                        .offsets = torch::tensor(offsets).to(device),
+                        .counts = torch::tensor(counts).to(device)};
+  if (!partial.empty()) {
+    batch.partial_boxes = torch::cat(partial).to(device);
+    batch.partial_offsets = torch::tensor(partial_offsets).to(device);
+  }
+  return batch;
 }
 
 at::Tensor central_differences(const std::function<double(const at::Tensor&)>& value,

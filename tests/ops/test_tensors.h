@@ -42,6 +42,8 @@ struct BoxTargets {
   at::Tensor boxes;    // [G, 4] xyxy px
   at::Tensor labels;   // [G] i64
   bool counts = true;  // false for a pad slot
+  // [P, 4]; undefined: none
+  at::Tensor partial_boxes = {};
 };
 BatchTargets batch_of(const std::vector<BoxTargets>& targets, c10::Device device = c10::kCPU);
 

@@ -15,17 +15,21 @@ namespace {
 
 constexpr Colour kCovered = {46, 184, 76};
 constexpr Colour kUncovered = {230, 48, 48};
+constexpr Colour kPartial = {150, 150, 150};
 // Few enough for the memory of any machine, whatever the images of a step.
 constexpr int kMicroBatch = 8;
 
 struct Counts {
-  std::int64_t images = 0, boxes = 0, uncovered = 0, without_boxes = 0;
+  std::int64_t images = 0, boxes = 0, uncovered = 0, without_boxes = 0, partial = 0;
 };
 
 // Draws the boxes and counts them; returns how many no anchor covers.
 std::int64_t draw_boxes(Image& image, const Sample& sample, const PreviewInput& input) {
   const AnchorCoverage anchors(input.anchors.sizes, input.anchors.per_cell);
   std::int64_t uncovered = 0;
+  for (const auto& [left, top, right, bottom] : sample.partial_boxes) {
+    draw_box(image, {left, top, right, bottom}, {.colour = kPartial, .dashed = true}, "");
+  }
   for (std::size_t i = 0; i < sample.boxes.size(); ++i) {
     const auto& [left, top, right, bottom] = sample.boxes[i];
     const bool is_covered = !input.foreground_iou ||
@@ -70,6 +74,7 @@ void show(const Batch& batch, const PreviewInput& input, Gallery& gallery, Count
     counts.boxes += static_cast<std::int64_t>(sample.boxes.size());
     counts.uncovered += uncovered;
     counts.without_boxes += sample.boxes.empty() ? 1 : 0;
+    counts.partial += static_cast<std::int64_t>(sample.partial_boxes.size());
   }
 }
 
@@ -124,6 +129,10 @@ std::string render_preview(const PreviewInput& input) {
   if (input.plan.options().framing == Framing::kSquare) {
     gallery.note = "";
   } else {
+    if (counts.partial > 0) {
+      gallery.note +=
+          " Dashed: too little of an object is inside the tile; nothing is learned here.";
+    }
     report.metrics.push_back({"boxes", cat(counts.boxes), "that are trained on"});
     if (input.foreground_iou) {
       report.metrics.push_back(

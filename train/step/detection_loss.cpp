@@ -10,6 +10,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/ops/partial_boxes.h"
 
 namespace retina {
 namespace {
@@ -20,13 +21,31 @@ void check_range(const char* name, double value, double least, double most) {
                                      ", want ", shortest(least), " to ", shortest(most), ")"));
 }
 
+// Images with their boxes, whose anchors are matched.
+struct BoxesOfImages {
+  const at::Tensor &boxes, &offsets;
+  PixelSize padded;
+};
+at::Tensor assign(const at::Tensor& anchors, const BoxesOfImages& images,
+                  const LossOptions& options) {
+  if (options.assigner == Assigner::kIou) {
+    return match_anchors(anchors, images.boxes, images.offsets, options.match);
+  }
+  const auto grids = level_grids(images.padded);
+  return atss_match_anchors(anchors, {grids.begin(), grids.end()}, images.boxes, images.offsets);
+}
+
+// [N, A], of pad slots too.
 at::Tensor matches_of(const at::Tensor& anchors, const at::Tensor& boxes,
                       const BatchTargets& targets, const LossOptions& options) {
-  if (options.assigner == Assigner::kIou) {
-    return match_anchors(anchors, boxes, targets.offsets, options.match);
-  }
-  const auto grids = level_grids(targets.padded);
-  return atss_match_anchors(anchors, {grids.begin(), grids.end()}, boxes, targets.offsets);
+  at::Tensor matches = assign(anchors, {boxes, targets.offsets, targets.padded}, options);
+  if (!targets.partial_boxes.defined()) return matches;
+  const at::Tensor partial = targets.partial_boxes.to(anchors.scalar_type());
+  const at::Tensor claims =
+      assign(anchors, {partial, targets.partial_offsets, targets.padded}, options);
+  ignore_partial_boxes(
+      anchors, {.boxes = partial, .offsets = targets.partial_offsets, .claims = claims}, matches);
+  return matches;
 }
 
 }  // namespace
@@ -46,35 +65,51 @@ void DetectionLoss::backward() const {
 }
 
 BatchTargets batch_targets(const Batch& batch, c10::Device device) {
-  std::int64_t box_count = 0;
+  std::int64_t box_count = 0, partial_count = 0;
   for (const Sample& sample : batch.samples) {
     box_count += static_cast<std::int64_t>(sample.boxes.size());
+    partial_count += static_cast<std::int64_t>(sample.partial_boxes.size());
   }
   const auto image_count = static_cast<std::int64_t>(batch.samples.size());
-  // Offsets, counts, labels, and two words for the four coordinates of each box.
+  // Offsets of both kinds of boxes, counts, labels, and two words for the four coordinates of each
+  // box.
+  const std::int64_t first_label = 3 * image_count + 2;
   const at::Tensor words =
-      at::empty({2 * image_count + 1 + 3 * box_count},
+      at::empty({first_label + 3 * box_count + 2 * partial_count},
                 at::TensorOptions().dtype(at::kLong).pinned_memory(device.is_cuda()));
   std::int64_t* const offsets = words.mutable_data_ptr<std::int64_t>();
-  std::int64_t* const counts = offsets + image_count + 1;
-  std::int64_t* label = counts + image_count;
+  std::int64_t* const partial_offsets = offsets + image_count + 1;
+  std::int64_t* const counts = partial_offsets + image_count + 1;
+  std::int64_t* label = offsets + first_label;
   auto* box = reinterpret_cast<std::array<float, 4>*>(label + box_count);
+  auto* partial = box + box_count;
   offsets[0] = 0;
+  partial_offsets[0] = 0;
   for (std::int64_t i = 0; i < image_count; ++i) {
     const Sample& sample = batch.samples[static_cast<std::size_t>(i)];
     offsets[i + 1] = offsets[i] + static_cast<std::int64_t>(sample.boxes.size());
+    partial_offsets[i + 1] =
+        partial_offsets[i] + static_cast<std::int64_t>(sample.partial_boxes.size());
     counts[i] = sample.slot.counts ? 1 : 0;
     label = std::copy(sample.labels.begin(), sample.labels.end(), label);
     box = std::copy(sample.boxes.begin(), sample.boxes.end(), box);
+    partial = std::copy(sample.partial_boxes.begin(), sample.partial_boxes.end(), partial);
   }
   const at::Tensor all = words.to(device, /*non_blocking=*/true);
-  const std::int64_t first_label = 2 * image_count + 1;
-  return {
-      .boxes = all.narrow(0, first_label + box_count, 2 * box_count).view(at::kFloat).view({-1, 4}),
+  const at::Tensor boxes = all.narrow(0, first_label + box_count, 2 * (box_count + partial_count))
+                               .view(at::kFloat)
+                               .view({-1, 4});
+  BatchTargets targets = {
+      .boxes = boxes.narrow(0, 0, box_count),
       .labels = all.narrow(0, first_label, box_count),
       .offsets = all.narrow(0, 0, image_count + 1),
-      .counts = all.narrow(0, image_count + 1, image_count),
+      .counts = all.narrow(0, 2 * image_count + 2, image_count),
       .padded = {.height = batch.padded_height_px, .width = batch.padded_width_px}};
+  if (partial_count > 0) {
+    targets.partial_boxes = boxes.narrow(0, box_count, partial_count);
+    targets.partial_offsets = all.narrow(0, image_count + 1, image_count + 1);
+  }
+  return targets;
 }
 
 DetectionLoss detection_loss(const HeadOutputs& outputs, const at::Tensor& anchors,

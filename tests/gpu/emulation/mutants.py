@@ -6,7 +6,7 @@
 
 A mutant is found when GCC warns of a variable that may be read unwritten, which the emulation does not look at, or when
 the tests of its kernel fail, or take longer than two minutes. Not listed is what changes
-no result, so that no test can find it: low_quality_matches() for anchors that have a box already, which is their
+no result, so that no test can find it: an image without partial boxes, which claim and hold nothing; low_quality_matches() for anchors that have a box already, which is their
 own best; a window of cells beside the box's centre, which grows until it has the nearest; a bit of a box's own in
 its row of the mask, where nothing reads it any more; `dropped` in the last box's row, which is 0.
 """
@@ -31,7 +31,7 @@ WARNINGS = ["-Werror=uninitialized", "-Werror=maybe-uninitialized"]
 # The tests of a kernel.
 SUITES = {"atss": "EmulatedAtss", "batch_norm": "EmulatedBatchNorm", "bias_relu": "EmulatedBiasRelu", "dropout": "EmulatedDropout",
           "group_norm": "EmulatedGroupNorm", "head_losses": "EmulatedHeadLosses", "matcher": "EmulatedMatcher",
-          "nms": "EmulatedNms", "prepare_images": "EmulatedPrepareImages"}
+          "nms": "EmulatedNms", "partial_boxes": "EmulatedPartialBoxes", "prepare_images": "EmulatedPrepareImages"}
 
 
 class Mutant(NamedTuple):
@@ -124,6 +124,33 @@ ATSS = [Mutant("atss", *fields) for fields in [
     ("a window that ends on ties", "is_full && distance > farthest", "is_full && distance >= farthest"),
     ("a row too few", "row < rows.end", "row + 1 < rows.end"),
     ("the standard deviation of a population", "static_cast<double>(count - 1)", "static_cast<double>(count)"),
+]]
+PARTIAL_BOXES = [Mutant("partial_boxes", *fields) for fields in [
+    ("one anchor too many", "anchor < p.anchor_count", "anchor <= p.anchor_count"),
+    ("one anchor too few", "anchor < p.anchor_count", "anchor + 1 < p.anchor_count"),
+    ("a block too few", "blocks_for(p.anchor_count, kThreads)", "static_cast<unsigned>(p.anchor_count / kThreads)"),
+    ("half of the threads", "<<<grid, kThreads, 0", "<<<grid, kThreads / 2, 0"),
+    ("an anchor of the first block", "static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x", "threadIdx.x"),
+    ("images with one box", "p.offsets[image] == p.offsets[image + 1]", "p.offsets[image] + 1 >= p.offsets[image + 1]"),
+    ("the first image alone", "const std::int64_t image = blockIdx.y;", "const std::int64_t image = 0;"),
+]] + [Mutant("partial_boxes", *fields, "partial_boxes_formulas.h") for fields in [
+    ("matches counted in 32 bits", "const std::int64_t place = image * p.anchor_count + anchor;",
+     "const int place = image * p.anchor_count + anchor;"),
+    ("anchors of real boxes", "!= kBackground) return;", "== kIgnored) return;"),
+    ("no claims", "p.claims[place] != kBackground", "false"),
+    ("claims of the first image", "p.claims[place]", "p.claims[anchor]"),
+    ("claims that are ignored anchors", "p.claims[place] != kBackground", "p.claims[place] >= 0"),
+    ("boxes of the images before, too", "g = p.offsets[image];", "g = p.offsets[0];"),
+    ("a box too few", "g < p.offsets[image + 1]", "g + 1 < p.offsets[image + 1]"),
+    ("a box too many", "g < p.offsets[image + 1]", "g <= p.offsets[image + 1]"),
+    ("the first box alone", "p.boxes + 4 * g", "p.boxes + 4 * p.offsets[image]"),
+    ("the first anchor", "p.anchors + 4 * anchor", "p.anchors"),
+    ("the last box decides", "!is_ignored && g <", "g <"),
+    ("more than the half", "width * height >= ", "width * height > "),
+    ("a third", "kPartialShare = 0.5", "kPartialShare = 1.0 / 3"),
+    ("of the box", "box_area(anchor)", "box_area(box)"),
+    ("boxes beside it in both directions", "width > T(0) && height > T(0) &&\n         ", ""),
+    ("ignored anchors are background", "p.matches[place] = kIgnored;", "p.matches[place] = kBackground;"),
 ]]
 NMS = [Mutant("nms", *fields) for fields in [
     ("scan_mask without its first barrier", "dropped[w] = 0;\n  __syncthreads();", "dropped[w] = 0;"),
@@ -341,7 +368,7 @@ HALF = [Mutant("bias_relu", *fields, "formulas.h") for fields in [
     ("half is read as bfloat16", "return float_from_float16(value.bits);", "return float_from_bfloat16(value.bits);"),
     ("half is written as bfloat16", "place->bits = float16_from_float(value);", "place->bits = bfloat16_from_float(value);"),
 ]] + [Mutant("prepare_images", "pixels of half are written as f32", "p.type == PixelType::kFloat16", "false", "kernels.h")]
-MUTANTS = HALF + MATCHER + ATSS + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + CHANNEL_SUMS + WALK + LAUNCH
+MUTANTS = HALF + MATCHER + ATSS + PARTIAL_BOXES + NMS + HEAD_LOSSES + DROPOUT + PREPARE_IMAGES + BIAS_RELU + GROUP_NORM + BATCH_NORM + CHANNEL_SUMS + WALK + LAUNCH
 
 
 class Unwritten(Exception):

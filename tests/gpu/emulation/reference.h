@@ -13,6 +13,8 @@ void compute(const kernels::Match<T>& m);
 template <class T>
 void compute(const kernels::Atss<T>& a);
 template <class T>
+void compute(const kernels::IgnorePartial<T>& p);
+template <class T>
 void compute(const kernels::Nms<T>& n);
 template <class Stored>
 void compute(const kernels::Focal<Stored>& f);

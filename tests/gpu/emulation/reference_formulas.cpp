@@ -105,6 +105,26 @@ template void compute(const Atss<float>&);
 template void compute(const Atss<double>&);
 
 template <class T>
+void compute(const IgnorePartial<T>& p) {
+  for (std::int64_t n = 0; n < p.image_count; ++n) {
+    for (std::int64_t a = 0; a < p.anchor_count; ++a) {
+      std::int64_t& match = p.matches[n * p.anchor_count + a];
+      bool is_ignored = p.claims[n * p.anchor_count + a] != kBackground;
+      for (std::int64_t g = p.offsets[n]; g < p.offsets[n + 1]; ++g) {
+        const T *const anchor = p.anchors + 4 * a, *const box = p.boxes + 4 * g;
+        const T width = std::min(anchor[2], box[2]) - std::max(anchor[0], box[0]),
+                height = std::min(anchor[3], box[3]) - std::max(anchor[1], box[1]);
+        is_ignored =
+            is_ignored || (width > 0 && height > 0 && 2 * (width * height) >= box_area(anchor));
+      }
+      if (match == kBackground && is_ignored) match = kIgnored;
+    }
+  }
+}
+template void compute(const IgnorePartial<float>&);
+template void compute(const IgnorePartial<double>&);
+
+template <class T>
 void compute(const Nms<T>& n) {
   for (std::int64_t image = 0; image < n.image_count; ++image) {
     const std::int64_t first = image * n.count;

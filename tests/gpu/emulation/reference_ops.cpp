@@ -15,6 +15,7 @@
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
+#include "shared/ops/partial_boxes.h"
 #include "shared/ops/prepare_images.h"
 #include "tests/gpu/emulation/reference.h"
 
@@ -106,6 +107,19 @@ void compute(const kernels::Atss<T>& a) {
 }
 template void compute(const kernels::Atss<float>&);
 template void compute(const kernels::Atss<double>&);
+
+template <class T>
+void compute(const kernels::IgnorePartial<T>& p) {
+  const at::Tensor boxes = tensor(p.boxes, {p.offsets[p.image_count], 4}),
+                   offsets = tensor(p.offsets, {p.image_count + 1}),
+                   claims = tensor(p.claims, {p.image_count, p.anchor_count});
+  const at::Tensor matches = tensor(p.matches, {p.image_count, p.anchor_count}).clone();
+  ignore_partial_boxes(tensor(p.anchors, {p.anchor_count, 4}),
+                       {.boxes = boxes, .offsets = offsets, .claims = claims}, matches);
+  copy(matches, p.matches);
+}
+template void compute(const kernels::IgnorePartial<float>&);
+template void compute(const kernels::IgnorePartial<double>&);
 
 template <class T>
 void compute(const kernels::Nms<T>& n) {

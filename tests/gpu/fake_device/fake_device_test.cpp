@@ -15,6 +15,7 @@
 #include "tests/gpu/fake_device/fake_device.h"
 #include "tests/support/child_process.h"
 #include "train/step/cuda_graph.h"
+#include "train/step/detection_loss.h"
 
 namespace retina {
 namespace {
@@ -68,6 +69,41 @@ TEST_F(FakeDevice, GivesTheHostNothingBeforeItsCopyIsDone) {
 
 TEST_F(FakeDevice, HasMemoryThatIsNotANumberUntilItIsWritten) {
   EXPECT_TRUE(torch::empty({100}, torch::kCUDA).isnan().all().item<bool>());
+}
+
+// The targets' copy, both assigners and the losses, of images with and without partial boxes.
+TEST_F(FakeDevice, LearnsBesidePartialBoxesAsTheCpuAndWaitsForNothing) {
+  Batch batch{.padded_width_px = 96, .padded_height_px = 64};
+  batch.samples.resize(3);
+  batch.samples[0].boxes = {{4, 4, 40, 40}, {50, 10, 90, 60}};
+  batch.samples[0].labels = {1, 0};
+  batch.samples[0].partial_boxes = {{30, 0, 96, 30}};
+  batch.samples[2].partial_boxes = {{0, 40, 30, 64}, {60, 20, 70, 64}};
+  torch::manual_seed(2);
+  const std::vector<AnchorBox> all = grid_anchors({.sizes = {16, 32, 64, 128, 256}}, {64, 96});
+  const auto count = static_cast<std::int64_t>(all.size());
+  const at::Tensor anchors = torch::from_blob(const_cast<AnchorBox*>(all.data()), {count, 4});
+  const at::Tensor logits = torch::randn({3, count, 2}), deltas = torch::randn({3, count, 4});
+  for (const Assigner assigner : {Assigner::kIou, Assigner::kAtss}) {
+    const auto loss_on = [&](c10::Device device) {
+      const HeadOutputs outputs = {.logits = {logits.to(device).detach().requires_grad_()},
+                                   .deltas = {deltas.to(device).detach().requires_grad_()}};
+      const at::Tensor there = anchors.to(device);
+      const std::int64_t waits = fake_device::counts().waits;
+      const DetectionLoss loss =
+          detection_loss(outputs, there, batch_targets(batch, device), {.assigner = assigner}, 3);
+      EXPECT_EQ(fake_device::counts().waits, waits);
+      return std::vector{loss.classification.cpu(), loss.box_regression.cpu(),
+                         loss.gradients[0].cpu(), loss.gradients[1].cpu()};
+    };
+    const auto found = loss_on({c10::kCUDA, 0}), expected = loss_on(c10::kCPU);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(found[i], expected[i], 1e-5, 1e-7)) << i;
+    }
+    EXPECT_TRUE(found[2].ne(0).equal(expected[2].ne(0))) << "the same anchors are ignored";
+    EXPECT_GT(found[2].eq(0).all(2).sum().item<std::int64_t>(), 20);
+  }
+  EXPECT_THAT(fake_device::violations(), IsEmpty());
 }
 
 at::Tensor on_device(std::initializer_list<float> values) {

@@ -16,7 +16,7 @@ using testing::Not;
 // Grey images with two boxes: one of the size of an anchor, one that is far too thin for any.
 class TwoBoxes : public SampleSource {
  public:
-  TwoBoxes() {
+  explicit TwoBoxes(bool has_partial_box = false) : has_partial_box_(has_partial_box) {
     for (int i = 0; i < 5; ++i) index_.push_back({.image_id = 70 + i, .width = 160, .height = 120});
   }
   const std::vector<IndexEntry>& index() const override { return index_; }
@@ -28,10 +28,12 @@ class TwoBoxes : public SampleSource {
     put_pixels(image, request, sample, Normalisation{}, pixels);
     sample.boxes = {{10, 10, 42, 42}, {0, 60, 150, 62}};
     sample.labels = {0, 1};
+    if (has_partial_box_) sample.partial_boxes = {{100, 0, 160, 40}};
     return sample;
   }
 
  private:
+  bool has_partial_box_;
   std::vector<IndexEntry> index_;
 };
 
@@ -44,8 +46,8 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 }
 
 std::string page_of(std::int64_t image_count, std::int64_t total_steps,
-                    std::optional<double> foreground_iou = 0.5) {
-  const TwoBoxes source;
+                    std::optional<double> foreground_iou = 0.5,
+                    const TwoBoxes& source = TwoBoxes()) {
   const TrainingSet train{.source = source,
                           .categories = {{.id = 1, .name = "cat"}, {.id = 2, .name = "dog"}}};
   const TrainingPlan plan(source.index(),
@@ -75,6 +77,14 @@ TEST(Preview, HasNoRedBoxesWhereAnchorsAreNotChosenByIou) {
   EXPECT_THAT(page, HasSubstr("2 boxes"));
   EXPECT_THAT(page, Not(HasSubstr(" red")));
   EXPECT_THAT(page, Not(HasSubstr("below IoU")));
+}
+
+TEST(Preview, ShowsPartialBoxesAndDoesNotCountThem) {
+  const std::string plain = page_of(4, 100), page = page_of(4, 100, 0.5, TwoBoxes(true));
+  EXPECT_THAT(page, HasSubstr("2 boxes, 1 red"));
+  EXPECT_THAT(page, HasSubstr("50.0 % of the boxes"));
+  EXPECT_THAT(page, HasSubstr("Dashed: "));
+  EXPECT_THAT(plain, Not(HasSubstr("Dashed: ")));
 }
 
 // Five images in steps of two: the sixth place is padding, which is not a sample.

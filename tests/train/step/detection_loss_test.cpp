@@ -215,6 +215,165 @@ TEST_F(DetectionLossTest, TheChosenAssignerIsUsed) {
   EXPECT_NEAR(sum.classification.item<double>(), expected / 4, 1e-12);
 }
 
+TEST(BatchTargets, HaveThePartialBoxesOfEachImage) {
+  Batch batch{.padded_width_px = 64, .padded_height_px = 32};
+  batch.samples.resize(3);
+  batch.samples[0].boxes = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+  batch.samples[0].labels = {2, 0};
+  const BatchTargets without = batch_targets(batch, c10::kCPU);
+  EXPECT_FALSE(without.partial_boxes.defined() || without.partial_offsets.defined());
+  batch.samples[0].partial_boxes = {{9, 10, 11, 12}};
+  batch.samples[2].partial_boxes = {{1, 1, 2, 2}, {3, 3, 4, 4}};
+  const BatchTargets with = batch_targets(batch, c10::kCPU);
+  EXPECT_TRUE(with.boxes.equal(without.boxes) && with.labels.equal(without.labels));
+  EXPECT_TRUE(with.offsets.equal(without.offsets) && with.counts.equal(without.counts));
+  EXPECT_TRUE(with.boxes.flatten().equal(torch::tensor({1.F, 2.F, 3.F, 4.F, 5.F, 6.F, 7.F, 8.F})));
+  EXPECT_TRUE(with.labels.equal(torch::tensor({2L, 0L})));
+  EXPECT_TRUE(with.offsets.equal(torch::tensor({0L, 2L, 2L, 2L})));
+  EXPECT_TRUE(with.counts.equal(torch::tensor({1L, 1L, 1L})));
+  EXPECT_TRUE(with.partial_offsets.equal(torch::tensor({0L, 1L, 1L, 3L})));
+  EXPECT_TRUE(with.partial_boxes.flatten().equal(
+      torch::tensor({9.F, 10.F, 11.F, 12.F, 1.F, 1.F, 2.F, 2.F, 3.F, 3.F, 4.F, 4.F})));
+}
+
+// Images with boxes and partial ones, without one of them, and a pad slot.
+class PartialBoxesInTheLoss : public DetectionLossTest {
+ protected:
+  static constexpr PixelSize kPadded = {.height = 64, .width = 96};
+
+  PartialBoxesInTheLoss() {
+    const std::vector<AnchorBox> all = grid_anchors({.sizes = {16, 32, 64, 128, 256}}, kPadded);
+    count_ = static_cast<std::int64_t>(all.size());
+    grid_ = torch::from_blob(const_cast<AnchorBox*>(all.data()), {count_, 4}).to(at::kDouble);
+    targets_.push_back(targets_[0]);
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      targets_[i].boxes = targets_[i].boxes * 0.4;
+      if (i == 2) continue;
+      targets_[i].partial_boxes =
+          random_boxes({.seed = 70 + i, .count = 2, .extent = 60, .side = 40});
+    }
+    targets_[4].counts = false;
+    images_ = static_cast<std::int64_t>(targets_.size());
+    scores_ =
+        random_tensor({.seed = 4, .shape = {images_, count_, kClasses}, .low = -3, .high = 3});
+    shifts_ = random_tensor({.seed = 5, .shape = {images_, count_, 4}, .low = -1, .high = 1});
+  }
+
+  // The rule image by image, with the whole matrix of overlaps.
+  at::Tensor expected_matches(const LossOptions& options) const {
+    const auto grids = level_grids(kPadded);
+    at::Tensor matches = torch::full({images_, count_}, kIgnored, at::kLong);
+    std::int64_t first_box = 0;
+    for (std::int64_t n = 0; n < images_; ++n) {
+      const BoxTargets& target = targets_[static_cast<std::size_t>(n)];
+      const auto assign = [&](const at::Tensor& boxes) {
+        if (options.assigner == Assigner::kIou) return match_one(grid_, boxes, options.match);
+        return atss_match_anchors(grid_, {grids.begin(), grids.end()}, boxes,
+                                  torch::tensor({std::int64_t{0}, boxes.size(0)}))[0];
+      };
+      const at::Tensor real = assign(target.boxes);
+      at::Tensor own = torch::where(real >= 0, real + first_box, real);
+      first_box += target.boxes.size(0);
+      if (!target.counts) continue;
+      if (target.partial_boxes.defined()) {
+        const at::Tensor box = target.partial_boxes.unsqueeze(1), anchor = grid_.unsqueeze(0);
+        const auto side = [&](std::int64_t i) {
+          return (torch::min(box.select(2, 2 + i), anchor.select(2, 2 + i)) -
+                  torch::max(box.select(2, i), anchor.select(2, i)))
+              .clamp_min(0);
+        };
+        const at::Tensor area =
+            (grid_.select(1, 2) - grid_.select(1, 0)) * (grid_.select(1, 3) - grid_.select(1, 1));
+        const at::Tensor inside = (side(0) * side(1) / area).ge(0.5).any(0);
+        const at::Tensor claimed = assign(target.partial_boxes).ne(kBackground);
+        own = own.masked_fill(own.eq(kBackground) & (inside | claimed), kIgnored);
+      }
+      matches[n].copy_(own);
+    }
+    return matches;
+  }
+
+  DetectionLoss loss_of(const at::Tensor& scores, const at::Tensor& shifts,
+                        const LossOptions& options) const {
+    BatchTargets batch = batch_of(targets_);
+    batch.padded = kPadded;
+    return detection_loss({.logits = {scores}, .deltas = {shifts}}, grid_.to(scores.scalar_type()),
+                          batch, options, 4);
+  }
+
+  std::int64_t count_ = 0, images_ = 0;
+  at::Tensor grid_, scores_, shifts_;
+};
+
+const std::vector<ClassLossKind> kClassLosses = {
+    ClassLossKind::kFocal, ClassLossKind::kQualityFocal, ClassLossKind::kVarifocal};
+const std::vector<BoxLossKind> kBoxLosses = {BoxLossKind::kL1, BoxLossKind::kSmoothL1,
+                                             BoxLossKind::kGiou, BoxLossKind::kCiou};
+
+// Of every assigner, class loss and box loss, in f64 and by the lanes of f32: what the losses give
+// for the matches of the rule, and exactly 0 where these ignore.
+TEST_F(PartialBoxesInTheLoss, IgnoreTheirAnchorsAndChangeNothingElse) {
+  for (const Assigner assigner : {Assigner::kIou, Assigner::kAtss}) {
+    const at::Tensor matches = expected_matches({.assigner = assigner});
+    const at::Tensor ignored = matches.eq(kIgnored), foreground = matches.ge(0);
+    EXPECT_GT(ignored.slice(0, 0, 4).sum().item<std::int64_t>(), 50);
+    for (const auto type : {at::kDouble, at::kFloat}) {
+      const at::Tensor scores = scores_.to(type), shifts = shifts_.to(type);
+      const at::Tensor anchors = grid_.to(type), boxes = batch_of(targets_).boxes.to(type),
+                       labels = batch_of(targets_).labels;
+      const at::Tensor weights =
+          torch::tensor({1, 1, 1, 1, 0}).to(type) * 0.25 / foreground.sum(1).clamp_min(1);
+      for (std::size_t i = 0; i < 12; ++i) {
+        SCOPED_TRACE(testing::Message() << static_cast<int>(assigner) << " " << type << " " << i);
+        const LossOptions options = {.class_loss = kClassLosses[i % 3],
+                                     .box = {.kind = kBoxLosses[i / 3]},
+                                     .assigner = assigner};
+        const std::vector<at::Tensor> deltas = {shifts};
+        const LossSums of_classes =
+                           options.class_loss == ClassLossKind::kFocal
+                               ? focal_loss({scores}, matches, labels, weights, FocalOptions())
+                               : quality_loss(
+                                     {scores},
+                                     {.deltas = deltas, .anchors = anchors, .boxes = boxes},
+                                     matches, labels, weights, options.class_loss),
+                       of_boxes = box_loss(deltas, anchors, boxes, matches, weights, options.box);
+        const DetectionLoss found =
+            loss_of(scores.clone().requires_grad_(), shifts.clone().requires_grad_(), options);
+        EXPECT_TRUE(found.classification.equal((of_classes.sums * weights).sum()));
+        EXPECT_TRUE(found.box_regression.equal((of_boxes.sums * weights).sum()));
+        ASSERT_EQ(found.gradients.size(), 2U);
+        EXPECT_TRUE(found.gradients[0].equal(of_classes.gradients[0]));
+        EXPECT_TRUE(found.gradients[1].equal(of_boxes.gradients[0]));
+        const at::Tensor size = found.gradients[0].abs().sum(2);
+        EXPECT_EQ(size.masked_select(ignored).sum().item<double>(), 0);
+        EXPECT_GT(size.masked_select(~ignored).min().item<double>(), 0);
+        EXPECT_EQ(found.gradients[1].abs().sum(2).masked_select(~foreground).sum().item<double>(),
+                  0);
+      }
+    }
+  }
+}
+
+// Of anchors that are ignored, and of others.
+TEST_F(PartialBoxesInTheLoss, GradientEqualsCentralDifferences) {
+  const at::Tensor ignored = expected_matches({})[0].eq(kIgnored);
+  const at::Tensor some = torch::cat({ignored.nonzero().view(-1).slice(0, 0, 20),
+                                      ignored.logical_not().nonzero().view(-1).slice(0, 0, 20)});
+  ASSERT_EQ(some.size(0), 40);
+  const at::Tensor scores = scores_.clone().requires_grad_();
+  loss_of(scores, shifts_, {}).backward();
+  const at::Tensor by_score = central_differences(
+      [&](const at::Tensor& x) {
+        at::Tensor all = scores_.clone();
+        all[0].index_copy_(0, some, x);
+        return loss_of(all, shifts_, {}).classification.item<double>();
+      },
+      scores_[0].index_select(0, some), 1e-4);
+  EXPECT_LE((scores.grad()[0].index_select(0, some) - by_score).abs().max().item<double>(), 1e-8);
+  EXPECT_EQ(by_score.slice(0, 0, 20).abs().max().item<double>(), 0);
+  EXPECT_GT(by_score.slice(0, 20).abs().min().item<double>(), 0);
+}
+
 TEST(LossOptions, NamesTheNumberThatIsOutOfRange) {
   EXPECT_NO_THROW(LossOptions().validate());
   for (const auto& [options, name] : std::vector<std::pair<LossOptions, std::string>>{

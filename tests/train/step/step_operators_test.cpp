@@ -76,7 +76,8 @@ class StepOperators : public testing::TestWithParam<Variant> {};
 TEST_P(StepOperators, NothingWaitsForTheDeviceAndNoActivationIsCopied) {
   const auto alone = make_self_communicator();
   Replica replica(options_of(GetParam()), *alone);
-  const Batch batch = stored_batch(3);
+  Batch batch = stored_batch(3);
+  batch.samples[1].partial_boxes = {{10, 10, 60, 60}};
   step(replica, batch, 1);
   replica.take_metrics();
   const OperatorLog log;
