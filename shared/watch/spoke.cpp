@@ -1,6 +1,5 @@
 #include <poll.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -65,11 +64,11 @@ Spoke::Spoke(WatchContext& context, Connection connection)
       detector_(context.options, context.hosts) {}
 
 void Spoke::receive(double now_s) {
-  for (const Frame& frame : connection_.receive()) {
-    if (auto table = decode_statuses(frame)) {
-      hub_.state = table->hub;
+  for (const Frame& frame : connection_.frames()) {
+    if (const auto hub = decode_hub_state(frame)) {
+      last_ = *hub;
+      hub_.state = hub->state;
       hub_.heard_s = now_s;
-      if (!table->others.empty()) others_ = std::move(table->others);
     } else if (frame.type == FrameType::kAllLeft) {
       context_.all_left = true;
       context_.all_left.notify_all();
@@ -96,18 +95,17 @@ void Spoke::look(double now_s, bool) {
     return;
   }
   if (!lost_since_s_) lost_since_s_ = now_s;
-  if (!is_first_to_report() && now_s - *lost_since_s_ < context_.options.second_s) return;
+  if (now_s - *lost_since_s_ < report_delay_s()) return;
   const bool given_up = diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s);
   if (!given_up && claim_diagnosis()) context_.handler.report(diagnosis->message, diagnosis->hint);
   suppress_reports(lost_rank_notice(detector_.launcher_wait_s(*diagnosis, both, now_s)), now_s);
 }
 
-// The lowest rank that the hub could still hear.
-bool Spoke::is_first_to_report() const {
-  for (const PeerStatus& other : others_) {
-    if (other.heard != 0) return other.rank == context_.rank;
-  }
-  return true;
+// The lowest rank that the hub could still hear reports at once. It may have been lost with the
+// hub's node: then one on another node does, before every node has to.
+double Spoke::report_delay_s() const {
+  if (last_.first_heard == 0 || last_.first_heard == context_.rank) return 0;
+  return context_.options.second_s * (last_.first_elsewhere == context_.rank ? 0.5 : 1);
 }
 
 // One rank of a node reports; true also where they cannot agree on one.

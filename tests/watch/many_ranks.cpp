@@ -6,11 +6,14 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -18,6 +21,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -85,9 +89,7 @@ void deafen(int fd) {
   struct sock_filter drop {
     .code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0
   };
-  const struct sock_fprog program {
-    .len = 1, .filter = &drop
-  };
+  const struct sock_fprog program { .len = 1, .filter = &drop };
   if (::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0) {
     std::cerr << "SO_ATTACH_FILTER: " << std::strerror(errno) << '\n';
   }
@@ -108,20 +110,20 @@ class Rank {
   Rank(int rank, const Options& options, const std::vector<std::string>& hosts, Notes& notes)
       : note_(notes.ranks[rank]), activity_(rank) {
     context_.options = options.watch;
-    context_.handler = {
-        .report =
-            [this](const std::string& message, const std::string&) {
-              const std::size_t size = message.copy(note_.line.data(), note_.line.size() - 1);
-              note_.line[size] = '\0';
-              note_.reported_s = now_seconds();
-            },
-        .warn = [](const std::string&) {},
-        .end_launcher = [] {},
-        .end =
-            [this](int code) {
-              note_.code = code;
-              note_.ended_s = now_seconds();
-            }};
+    context_.handler = {.report =
+                            [this](const std::string& message, const std::string&) {
+                              const std::size_t size =
+                                  message.copy(note_.line.data(), note_.line.size() - 1);
+                              note_.line[size] = '\0';
+                              note_.reported_s = now_seconds();
+                            },
+                        .warn = [](const std::string&) {},
+                        .end_launcher = [] {},
+                        .end =
+                            [this](int code) {
+                              note_.code = code;
+                              note_.ended_s = now_seconds();
+                            }};
     context_.rank = rank;
     context_.size = options.ranks;
     context_.job = kJob;
@@ -167,9 +169,8 @@ class Rank {
 
  private:
   void run(std::unique_ptr<WatchLoop> loop) {
-    thread_ = signal_free_thread([own = std::shared_ptr<WatchLoop>(std::move(loop))] {
-      own->run();
-    });
+    thread_ =
+        signal_free_thread([own = std::shared_ptr<WatchLoop>(std::move(loop))] { own->run(); });
   }
 
   RankNote& note_;
@@ -192,6 +193,7 @@ class Group {
     orders_ = Descriptor(ends[1]);
     process_ = ::fork();
     if (process_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     obey(read_end.get(), options, hosts, notes, listener);
     ::_exit(0);
   }
@@ -294,8 +296,9 @@ class Job {
       joined_s = std::max<double>(joined_s, notes_->ranks[rank].joined_s);
       if (notes_->ranks[rank].joined_s > 0) ++joined;
     }
-    json.field("ranks", options_.ranks).field("joined", joined).field("start_s",
-                                                                      joined_s - begin_s);
+    json.field("ranks", options_.ranks)
+        .field("joined", joined)
+        .field("start_s", joined_s - begin_s);
     order(kJoined);
     measure();
     json.field("start_cpu_s", double{notes_->cpu_s});
