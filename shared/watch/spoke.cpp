@@ -13,8 +13,11 @@ namespace retina {
 namespace {
 
 constexpr double kConnectSeconds = 1;
-constexpr int kRoundsInVain = 3;
+constexpr int kRoundsInVain = 5;
 constexpr std::chrono::milliseconds kBetweenRounds(100);
+// Between two ranks: all at once would be more than the hub's queue holds (net.core.somaxconn, on
+// older kernels 128), and whoever does not get in waits for its kernel's next try.
+constexpr std::chrono::microseconds kBetweenRanks(200);
 // Of the join limit: after that the job goes on unwatched rather than ending.
 constexpr double kJoinShare = 0.8;
 
@@ -44,6 +47,7 @@ std::optional<Connection> join_hub(const WatchContext& context,
   int rounds_in_vain = 0;
   while (rounds_in_vain < kRoundsInVain && now_seconds() < until_s) {
     ++rounds_in_vain;
+    std::this_thread::sleep_for(context.rank * kBetweenRanks);
     for (const std::string& address : addresses) {
       auto socket = connect_to(address, port, kConnectSeconds);
       if (!socket) continue;

@@ -107,7 +107,10 @@ void WatchLoop::wait(double until_s) {
     ::poll(list.data(), list.size(), static_cast<int>(left_s * 1e3) + 1);
   };
   add(context_.wake.get(), POLLIN);
-  poll_until(std::min(until_s, last_look_s_ + context_.size * kLookSecondsPerRank));
+  // Ranks that still have to join wait in a queue that may be short (net.core.somaxconn).
+  if (context_.all_joined) {
+    poll_until(std::min(until_s, last_look_s_ + context_.size * kLookSecondsPerRank));
+  }
   if (listener() >= 0) add(listener(), POLLIN);
   const std::size_t before = list.size();
   const std::vector<Connection*> all = connections();
