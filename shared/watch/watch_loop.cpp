@@ -16,7 +16,7 @@ constexpr int kLauncherMs = 5000;
 // For the peers to read the last words before this process is gone.
 constexpr double kDrainSeconds = 0.3;
 // Between two looks at the sockets, for each rank of the job: of a thousand, 20 ms. To look at them
-// all for each of their four thousand heartbeats a second would take a core.
+// all for each of their four thousand heartbeats a second took a third of a core.
 constexpr double kLookSecondsPerRank = 20e-6;
 // A loop that comes back later than this was not running.
 constexpr double kGapSeconds = 1;
