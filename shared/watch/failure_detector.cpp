@@ -6,12 +6,15 @@
 #include <map>
 
 #include "shared/base/cat.h"
+#include "shared/comm/rank_ranges.h"
 
 namespace retina {
 namespace {
 
 // From the launcher's SIGTERM: after a second its SIGKILL follows.
 constexpr double kShortSeconds = 2;
+// Above this many a line counts the nodes.
+constexpr std::size_t kNodesNamed = 4;
 constexpr char kAgain[] = "run the same command again";
 constexpr char kRaiseTimeout[] = "run the same command again, or raise --stall-timeout";
 
@@ -61,6 +64,28 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
   return front;
 }
 
+// A mark may be in `recent` too.
+template <class Call>
+void for_each_entered(const RankState& state, const Call& call) {
+  for (const Entered& entered : state.recent) call(entered);
+  for (const Entered& entered : state.marks) call(entered);
+}
+
+// The first number of a collective at which ranks disagree.
+std::optional<std::uint64_t> first_difference(const std::vector<RankView>& views) {
+  std::map<std::uint64_t, std::uint64_t> chains;  // by sequence
+  std::optional<std::uint64_t> first;
+  for (const RankView& view : views) {
+    for_each_entered(view.state, [&](const Entered& entered) {
+      if (entered.sequence == 0) return;
+      const auto [place, is_new] = chains.try_emplace(entered.sequence, entered.chain);
+      if (is_new || place->second == entered.chain) return;
+      first = std::min(first.value_or(entered.sequence), entered.sequence);
+    });
+  }
+  return first;
+}
+
 bool contains(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
@@ -101,11 +126,13 @@ FailureDetector::FailureDetector(WatchOptions options, std::vector<std::string> 
 std::string FailureDetector::names(const std::vector<int>& ranks) const {
   std::map<std::string, std::vector<int>> by_host;
   for (const int rank : ranks) by_host[hosts_.at(static_cast<std::size_t>(rank))].push_back(rank);
+  if (by_host.size() > kNodesNamed) {
+    return cat(ranks.size(), " ranks on ", by_host.size(), " nodes (", rank_ranges(ranks), ")");
+  }
   std::string text;
   for (const auto& [host, own] : by_host) {
-    text += cat(text.empty() ? "" : " and ", own.size() > 1 ? "ranks " : "rank ");
-    for (std::size_t i = 0; i < own.size(); ++i) text += cat(i == 0 ? "" : ", ", own[i]);
-    text += cat(" (", host, ")");
+    text += cat(text.empty() ? "" : " and ", own.size() > 1 ? "ranks " : "rank ", rank_ranges(own),
+                " (", host, ")");
   }
   return text;
 }
@@ -147,27 +174,21 @@ std::optional<Diagnosis> FailureDetector::lost(const std::vector<RankView>& view
 }
 
 std::optional<Diagnosis> FailureDetector::mismatch(const std::vector<RankView>& views) const {
-  // Which ranks entered each numbered collective; a mark may be in `recent` too.
-  std::map<std::uint64_t, std::map<int, const Entered*>> by_sequence;
+  const std::optional<std::uint64_t> sequence = first_difference(views);
+  if (!sequence) return std::nullopt;
+  std::map<int, const Entered*> seen;
   for (const RankView& view : views) {
-    const auto add = [&](const Entered& entered) {
-      if (entered.sequence != 0) by_sequence[entered.sequence].emplace(view.state.rank, &entered);
-    };
-    std::for_each(view.state.recent.begin(), view.state.recent.end(), add);
-    std::for_each(view.state.marks.begin(), view.state.marks.end(), add);
+    for_each_entered(view.state, [&](const Entered& entered) {
+      if (entered.sequence == *sequence) seen.emplace(view.state.rank, &entered);
+    });
   }
-  // The first number at which they disagree, side by side.
-  for (const auto& [sequence, seen] : by_sequence) {
-    std::map<std::uint64_t, std::vector<int>> sides;  // by chain
-    for (const auto& [rank, entered] : seen) sides[entered->chain].push_back(rank);
-    if (sides.size() > 1) return mismatch_at(sequence, seen, sides);
-  }
-  return std::nullopt;
+  return mismatch_at(*sequence, seen);
 }
 
-Diagnosis FailureDetector::mismatch_at(
-    std::uint64_t sequence, const std::map<int, const Entered*>& seen,
-    const std::map<std::uint64_t, std::vector<int>>& sides) const {
+Diagnosis FailureDetector::mismatch_at(std::uint64_t sequence,
+                                       const std::map<int, const Entered*>& seen) const {
+  std::map<std::uint64_t, std::vector<int>> sides;  // by chain
+  for (const auto& [rank, entered] : seen) sides[entered->chain].push_back(rank);
   Diagnosis diagnosis{.kind = DiagnosisKind::kMismatch,
                       .hint =
                           "compare --version on the nodes; if they agree, this is a bug in "

@@ -54,13 +54,12 @@ class FailureDetector {
   // New ones only: stragglers and slow disks, each rank once per collective.
   std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
 
-  // "rank 3 (node-b)", "ranks 2, 3 (node-b)".
+  // "rank 3 (node-b)", "ranks 2, 3 (node-b)", "64 ranks on 8 nodes (512-575)".
   std::string names(const std::vector<int>& ranks) const;
 
  private:
   std::optional<Diagnosis> mismatch(const std::vector<RankView>& views) const;
-  Diagnosis mismatch_at(std::uint64_t sequence, const std::map<int, const Entered*>& seen,
-                        const std::map<std::uint64_t, std::vector<int>>& sides) const;
+  Diagnosis mismatch_at(std::uint64_t sequence, const std::map<int, const Entered*>& seen) const;
   std::optional<Diagnosis> died(const std::vector<RankView>& views, double now_s) const;
   std::optional<Diagnosis> left(const std::vector<RankView>& views) const;
   std::optional<Diagnosis> silent(const std::vector<RankView>& views, double now_s) const;

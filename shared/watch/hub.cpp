@@ -11,9 +11,8 @@ namespace retina {
 namespace {
 
 constexpr double kPendingSeconds = 5;
-constexpr std::size_t kMaxPendingPeers = 64;
-// Above this many ranks the list of all goes out less often than every period.
-constexpr int kRanksPerTable = 64;
+// Strangers, beside a job's own ranks.
+constexpr std::size_t kMaxStrangers = 64;
 
 }  // namespace
 
@@ -33,7 +32,7 @@ std::vector<Connection*> Hub::connections() {
 }
 
 void Hub::welcome(double now_s) {
-  while (pending_.size() < kMaxPendingPeers) {
+  while (pending_.size() < peers_.size() + kMaxStrangers) {
     const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) break;
     pending_.push_back({Connection(Descriptor(fd)), now_s});
@@ -96,8 +95,8 @@ void Hub::receive(double now_s) {
   welcome(now_s);
   if (context_.all_joined && !expects_all_) expect_all(now_s);
   for (Peer& peer : peers_) {
-    if (!peer.connection || peer.connection->ended()) continue;
-    for (const Frame& frame : peer.connection->receive()) take(peer, frame, now_s);
+    if (!peer.connection || peer.view.gone) continue;
+    for (const Frame& frame : peer.connection->frames()) take(peer, frame, now_s);
     if (peer.connection->ended()) {
       peer.view.gone = true;
       changed_ = true;
@@ -114,23 +113,19 @@ std::vector<RankView> Hub::views(double now_s) {
 }
 
 void Hub::beat(double now_s) {
-  StatusTable table{.hub = context_.activity->state(), .others = {}};
-  for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
-    const Peer& peer = peers_[rank];
-    const bool heard = peer.heard && !peer.view.gone &&
-                       now_s - peer.view.heard_s < context_.options.heartbeat_limit_s / 2;
-    table.others.push_back({.rank = static_cast<std::int32_t>(rank), .heard = heard ? 1U : 0U});
+  HubState own{.state = context_.activity->state()};
+  for (std::size_t rank = 1; rank < peers_.size() && own.first_elsewhere == 0; ++rank) {
+    const RankView& view = peers_[rank].view;
+    const bool heard = peers_[rank].heard && !view.gone &&
+                       now_s - view.heard_s < context_.options.heartbeat_limit_s / 2;
+    if (!heard) continue;
+    const auto number = static_cast<std::int32_t>(rank);
+    if (own.first_heard == 0) own.first_heard = number;
+    if (context_.hosts.at(rank) != context_.hosts.at(0)) own.first_elsewhere = number;
   }
-  // A long list to many ranks takes turns; without it a spoke keeps the one before.
-  const int turns = std::max(1, context_.size / kRanksPerTable);
-  const std::string whole = encode_statuses(table);
-  table.others.clear();
-  const std::string brief = turns > 1 ? encode_statuses(table) : whole;
-  ++beats_;
-  for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
-    if (!peers_[rank].connection) continue;
-    const bool turn = static_cast<int>((beats_ + rank) % static_cast<std::size_t>(turns)) == 0;
-    peers_[rank].connection->send_if_idle(turn ? whole : brief);
+  const std::string frame = encode(FrameType::kHub, own);
+  for (Peer& peer : peers_) {
+    if (peer.connection) peer.connection->send_if_idle(frame);
   }
 }
 

@@ -21,7 +21,7 @@ namespace retina {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x48435752;  // "RWCH"
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kVersion = 2;
 constexpr std::uint32_t kMaxPayloadBytes = 1 << 20;
 
 struct FrameHeader {
@@ -66,36 +66,19 @@ std::string encode(FrameType type, std::string_view payload) {
   return bytes;
 }
 
-std::string encode_statuses(const StatusTable& table) {
-  std::string payload(reinterpret_cast<const char*>(&table.hub), sizeof(RankState));
-  payload.append(reinterpret_cast<const char*>(table.others.data()),
-                 table.others.size() * sizeof(PeerStatus));
-  return encode(FrameType::kTable, payload);
-}
-
-std::optional<StatusTable> decode_statuses(const Frame& frame) {
-  if (frame.type != FrameType::kTable || frame.payload.size() < sizeof(RankState)) {
-    return std::nullopt;
-  }
-  const std::size_t rest = frame.payload.size() - sizeof(RankState);
-  if (rest % sizeof(PeerStatus) != 0) return std::nullopt;
-  StatusTable table;
-  std::memcpy(static_cast<void*>(&table.hub), frame.payload.data(), sizeof(RankState));
-  make_safe(table.hub);
-  table.others.resize(rest / sizeof(PeerStatus));
-  if (rest != 0) {
-    std::memcpy(static_cast<void*>(table.others.data()), frame.payload.data() + sizeof(RankState),
-                rest);
-  }
-  return table;
-}
-
 std::optional<RankState> decode_state(const Frame& frame, int rank) {
   if (frame.type != FrameType::kState) return std::nullopt;
   std::optional<RankState> state = frame.as<RankState>();
   if (!state || state->rank != rank) return std::nullopt;
   make_safe(*state);
   return state;
+}
+
+std::optional<HubState> decode_hub_state(const Frame& frame) {
+  if (frame.type != FrameType::kHub) return std::nullopt;
+  std::optional<HubState> hub = frame.as<HubState>();
+  if (hub) make_safe(hub->state);
+  return hub;
 }
 
 std::optional<Frame> FrameReader::next() {
@@ -175,15 +158,13 @@ Connection::Connection(Descriptor socket) : socket_(std::move(socket)) {
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-std::vector<Frame> Connection::receive() {
-  std::vector<Frame> frames;
+void Connection::read() {
   std::array<char, 16384> buffer;
   while (!ended_) {
     const ssize_t size = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (size > 0) {
       reader_.add(buffer.data(), static_cast<std::size_t>(size));
-      while (auto frame = reader_.next()) frames.push_back(std::move(*frame));
-      if (reader_.broken()) ended_ = true;
+      if (static_cast<std::size_t>(size) < buffer.size()) break;  // there is no more
     } else if (size < 0 && errno == EINTR) {
       continue;
     } else {
@@ -191,7 +172,18 @@ std::vector<Frame> Connection::receive() {
       break;
     }
   }
+}
+
+std::vector<Frame> Connection::frames() {
+  std::vector<Frame> frames;
+  while (auto frame = reader_.next()) frames.push_back(std::move(*frame));
+  if (reader_.broken()) ended_ = true;
   return frames;
+}
+
+std::vector<Frame> Connection::receive() {
+  read();
+  return frames();
 }
 
 void Connection::send(const std::string& frame) {

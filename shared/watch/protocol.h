@@ -21,7 +21,7 @@ enum class FrameType : std::uint16_t {
   kHello = 1,    // spoke: Greeting
   kWelcome = 2,  // hub: Greeting
   kState = 3,    // spoke: RankState
-  kTable = 4,    // hub: its RankState, then any number of PeerStatus
+  kHub = 4,      // hub: HubState
   kEnd = 5,      // to all: the job ends, somebody has reported why; EndNotice
   kAllLeft = 6,  // hub: every rank has ended its work; empty
 };
@@ -32,10 +32,11 @@ struct Greeting {
   std::int32_t size = 0;
 };
 
-// What the hub says about each other rank.
-struct PeerStatus {
-  std::int32_t rank = 0;
-  std::uint32_t heard = 0;  // 1: it has been heard from within the limit
+// The hub's own state, and who reports when the hub is lost.
+struct HubState {
+  RankState state{};
+  std::int32_t first_heard = 0;      // the lowest rank heard from within the limit; 0: none
+  std::int32_t first_elsewhere = 0;  // the lowest of those on other nodes than the hub's
 };
 
 struct EndNotice {
@@ -67,16 +68,10 @@ requires std::is_trivially_copyable_v<T> std::string encode(FrameType type, cons
   return encode(type, std::string_view(reinterpret_cast<const char*>(&value), sizeof(T)));
 }
 
-struct StatusTable {
-  RankState hub;
-  std::vector<PeerStatus> others;
-};
-std::string encode_statuses(const StatusTable& table);
-std::optional<StatusTable> decode_statuses(const Frame& frame);
-
 // The state in `frame`, made safe to use: numbers are finite, texts end. Nothing when it is not one
-// of `rank`'s.
+// of `rank`'s, or of the hub's.
 std::optional<RankState> decode_state(const Frame& frame, int rank);
+std::optional<HubState> decode_hub_state(const Frame& frame);
 
 // Frames out of a stream of bytes.
 class FrameReader {
@@ -115,7 +110,11 @@ class Connection {
   bool ended() const { return ended_; }
   bool has_unsent() const { return !out_.empty(); }
 
-  // Reads what has come and returns the whole frames of it.
+  // Reads what has come.
+  void read();
+  // The whole frames of what was read.
+  std::vector<Frame> frames();
+  // Both.
   std::vector<Frame> receive();
   // Sends as much as fits; the rest goes with `flush`.
   void send(const std::string& frame);

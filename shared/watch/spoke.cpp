@@ -1,6 +1,5 @@
 #include <poll.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -14,8 +13,11 @@ namespace retina {
 namespace {
 
 constexpr double kConnectSeconds = 1;
-constexpr int kRoundsInVain = 3;
+constexpr int kRoundsInVain = 5;
 constexpr std::chrono::milliseconds kBetweenRounds(100);
+// Between two ranks: all at once would be more than the hub's queue holds (net.core.somaxconn, on
+// older kernels 128), and whoever does not get in waits for its kernel's next try.
+constexpr std::chrono::microseconds kBetweenRanks(200);
 // Of the join limit: after that the job goes on unwatched rather than ending.
 constexpr double kJoinShare = 0.8;
 
@@ -45,6 +47,7 @@ std::optional<Connection> join_hub(const WatchContext& context,
   int rounds_in_vain = 0;
   while (rounds_in_vain < kRoundsInVain && now_seconds() < until_s) {
     ++rounds_in_vain;
+    std::this_thread::sleep_for(context.rank * kBetweenRanks);
     for (const std::string& address : addresses) {
       auto socket = connect_to(address, port, kConnectSeconds);
       if (!socket) continue;
@@ -65,11 +68,11 @@ Spoke::Spoke(WatchContext& context, Connection connection)
       detector_(context.options, context.hosts) {}
 
 void Spoke::receive(double now_s) {
-  for (const Frame& frame : connection_.receive()) {
-    if (auto table = decode_statuses(frame)) {
-      hub_.state = table->hub;
+  for (const Frame& frame : connection_.frames()) {
+    if (const auto hub = decode_hub_state(frame)) {
+      last_ = *hub;
+      hub_.state = hub->state;
       hub_.heard_s = now_s;
-      if (!table->others.empty()) others_ = std::move(table->others);
     } else if (frame.type == FrameType::kAllLeft) {
       context_.all_left = true;
       context_.all_left.notify_all();
@@ -96,18 +99,17 @@ void Spoke::look(double now_s, bool) {
     return;
   }
   if (!lost_since_s_) lost_since_s_ = now_s;
-  if (!is_first_to_report() && now_s - *lost_since_s_ < context_.options.second_s) return;
+  if (now_s - *lost_since_s_ < report_delay_s()) return;
   const bool given_up = diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s);
   if (!given_up && claim_diagnosis()) context_.handler.report(diagnosis->message, diagnosis->hint);
   suppress_reports(lost_rank_notice(detector_.launcher_wait_s(*diagnosis, both, now_s)), now_s);
 }
 
-// The lowest rank that the hub could still hear.
-bool Spoke::is_first_to_report() const {
-  for (const PeerStatus& other : others_) {
-    if (other.heard != 0) return other.rank == context_.rank;
-  }
-  return true;
+// The lowest rank that the hub could still hear reports at once. It may have been lost with the
+// hub's node: then one on another node does, before every node has to.
+double Spoke::report_delay_s() const {
+  if (last_.first_heard == 0 || last_.first_heard == context_.rank) return 0;
+  return context_.options.second_s * (last_.first_elsewhere == context_.rank ? 0.5 : 1);
 }
 
 // One rank of a node reports; true also where they cannot agree on one.

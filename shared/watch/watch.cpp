@@ -1,6 +1,7 @@
 #include "shared/watch/watch.h"
 
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,9 @@ namespace retina {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
+
+// Of rank 0: shards, logs, MPI.
+constexpr int kOtherFiles = 128;
 
 std::vector<std::string> words(const std::string& text) {
   std::istringstream in(text);
@@ -47,16 +51,30 @@ struct Endpoint {
   std::vector<std::string> addresses{};  // empty: there is no socket
 };
 
+// Rank 0 has a connection to every other rank. The program has raised its limit as far as it may.
+void check_open_files(int ranks) {
+  struct rlimit limit {};
+  const auto needed = static_cast<rlim_t>(ranks + kOtherFiles);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  throw Error(ErrorKind::kUnavailable,
+              cat("rank 0 may open ", limit.rlim_cur, " files, to watch ", ranks,
+                  " ranks it needs ", needed),
+              "raise its hard limit: `ulimit -Hn`");
+}
+
 // Collective. Rank 0 fills `listener`.
-Endpoint exchange_endpoint(Communicator& communicator, Listener& listener) {
+Endpoint exchange_endpoint(Communicator& communicator, Listener& listener,
+                           const WatchHandler& handler) {
   std::string text;  // "token port address ..."
   if (communicator.is_root()) {
     try {
+      check_open_files(communicator.size());
       listener = listen_anywhere();
       std::random_device random;
       text = cat((std::uint64_t{random()} << 32) | random(), " ", listener.port);
       for (const std::string& address : own_addresses()) text += " " + address;
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      handler.warn(cat(error.what(), error.hint().empty() ? "" : "; hint: ", error.hint()));
       text.clear();
     }
   }
@@ -127,7 +145,7 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
   context.hosts = exchange_hosts(communicator);
   // All ranks have a connection, or the job goes on without a watch.
   Listener listener;
-  Endpoint endpoint = exchange_endpoint(communicator, listener);
+  Endpoint endpoint = exchange_endpoint(communicator, listener, handler);
   const bool joined = parts.join(std::move(endpoint), std::move(listener));
   if (communicator.all_reduce_max(joined ? 0 : 1) != 0) {
     if (communicator.is_root()) {

@@ -42,7 +42,7 @@ class WatchLoop {
  protected:
   virtual std::vector<Connection*> connections() = 0;
   virtual int listener() const { return -1; }
-  // Reads what has come.
+  // Takes what the connections have read.
   virtual void receive(double now_s) = 0;
   // Every period: heartbeats out.
   virtual void beat(double now_s) = 0;
@@ -73,6 +73,7 @@ class WatchLoop {
   void pass_on_failure(double now_s);
 
   std::optional<double> suppressed_until_s_, awake_since_s_;
+  double last_look_s_ = 0;
   EndNotice end_notice_;
   bool ended_ = false;
 };
@@ -112,7 +113,6 @@ class Hub : public WatchLoop {
   FailureDetector detector_;
   bool expects_all_ = false;
   bool changed_ = false;  // a connection has ended since the last look
-  std::size_t beats_ = 0;
 };
 
 class Spoke : public WatchLoop {
@@ -127,12 +127,12 @@ class Spoke : public WatchLoop {
   void exclude_gap(double gap_s) override;
 
  private:
-  bool is_first_to_report() const;
+  double report_delay_s() const;
   bool claim_diagnosis() const;
 
   Connection connection_;
   RankView hub_;
-  std::vector<PeerStatus> others_;
+  HubState last_{};  // what it said last
   FailureDetector detector_;
   std::optional<double> lost_since_s_;
 };

@@ -44,6 +44,17 @@ FailureDetector detector_of(const WatchOptions& options = {}) {
 
 const std::vector<Operation> kAll = {bucket(4), bucket(5)}, kBehind = {bucket(4)};
 
+TEST(FailureDetector, NamesManyRanksInOneShortLine) {
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < 1024; ++rank) hosts.push_back("node-" + std::to_string(rank / 8));
+  const FailureDetector detector({}, hosts);
+  EXPECT_EQ(detector.names({3, 4, 5, 7}), "ranks 3-5, 7 (node-0)");
+  EXPECT_EQ(detector.names({6, 7, 8, 9, 10}), "ranks 6, 7 (node-0) and ranks 8-10 (node-1)");
+  std::vector<int> rack;
+  for (int rank = 512; rank < 576; ++rank) rack.push_back(rank);
+  EXPECT_EQ(detector.names(rack), "64 ranks on 8 nodes (512-575)");
+}
+
 TEST(FailureDetector, SaysNothingOfRanksThatWorkAndWait) {
   std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kBehind, false)};
   views[0].state.in_collective_s = 4.9;

@@ -14,7 +14,7 @@ TEST(WatchProtocol, FramesSurviveAnyCutOfTheStream) {
   state.rank = 3;
   state.step = 812;
   const std::string bytes = encode(FrameType::kState, state) +
-                            encode_statuses({.hub = state, .others = {{.rank = 1, .heard = 1}}});
+                            encode(FrameType::kHub, HubState{.state = state, .first_heard = 1});
   for (std::size_t piece = 1; piece < bytes.size(); piece += 97) {
     FrameReader reader;
     std::vector<Frame> frames;
@@ -25,8 +25,9 @@ TEST(WatchProtocol, FramesSurviveAnyCutOfTheStream) {
     ASSERT_EQ(frames.size(), 2U);
     ASSERT_TRUE(decode_state(frames[0], 3));
     EXPECT_EQ(decode_state(frames[0], 3)->step, 812);
-    ASSERT_TRUE(decode_statuses(frames[1]));
-    EXPECT_EQ(decode_statuses(frames[1])->others.at(0).rank, 1);
+    ASSERT_TRUE(decode_hub_state(frames[1]));
+    EXPECT_EQ(decode_hub_state(frames[1])->state.step, 812);
+    EXPECT_EQ(decode_hub_state(frames[1])->first_heard, 1);
     EXPECT_FALSE(reader.broken());
   }
 }
@@ -59,7 +60,7 @@ TEST(WatchProtocol, RefusesAnAbsurdLength) {
 TEST(WatchProtocol, RefusesPayloadsOfAnotherSizeAndStatesOfAnotherRank) {
   const Frame shorter{.type = FrameType::kState, .payload = "short"};
   EXPECT_FALSE(decode_state(shorter, 0));
-  EXPECT_FALSE(decode_statuses({.type = FrameType::kTable, .payload = "short"}));
+  EXPECT_FALSE(decode_hub_state({.type = FrameType::kHub, .payload = "short"}));
   FrameReader reader;
   const std::string bytes = encode(FrameType::kState, RankState{});
   reader.add(bytes.data(), bytes.size());

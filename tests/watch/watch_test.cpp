@@ -1,5 +1,6 @@
 #include "shared/watch/watch.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "shared/base/error.h"
@@ -8,11 +9,14 @@
 namespace retina {
 namespace {
 
-// Rank 0 of two whose sums fail, as when the other rank dies while the ranks find each other.
+using ::testing::MatchesRegex;
+
+// Rank 0 of some whose sums fail, as when another rank dies while the ranks find each other.
 class FailingCommunicator : public Communicator {
  public:
+  explicit FailingCommunicator(int size = 2) : size_(size) {}
   int rank() const override { return 0; }
-  int size() const override { return 2; }
+  int size() const override { return size_; }
   int local_rank() const override { return 0; }
   int local_size() const override { return 2; }
 
@@ -26,6 +30,9 @@ class FailingCommunicator : public Communicator {
     return {bytes, bytes};
   }
   void do_barrier() override {}
+
+ private:
+  const int size_;
 };
 
 TEST(Watch, PassesOnAnErrorThatEndsItsStart) {
@@ -34,6 +41,21 @@ TEST(Watch, PassesOnAnErrorThatEndsItsStart) {
   WatchOptions options;
   options.folder = folder.path();
   EXPECT_THROW(Watch::start(communicator, options, {}), Error);
+}
+
+TEST(Watch, SaysWhereMoreOpenFilesAreNeededThanRankZeroMayHave) {
+  const TestFolder folder;
+  FailingCommunicator communicator(1 << 30);
+  WatchOptions options;
+  options.folder = folder.path();
+  std::string warning;
+  const WatchHandler handler{.report = {},
+                             .warn = [&](const std::string& line) { warning = line; },
+                             .end_launcher = {},
+                             .end = {}};
+  EXPECT_THROW(Watch::start(communicator, options, handler), Error);
+  EXPECT_THAT(warning, MatchesRegex("rank 0 may open [0-9]+ files, to watch 1073741824 ranks it "
+                                    "needs 1073741952; hint: raise its hard limit: `ulimit -Hn`"));
 }
 
 }  // namespace

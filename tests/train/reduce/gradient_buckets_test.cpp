@@ -117,6 +117,37 @@ TEST(GradientBuckets, TakeGradientsThatWereMadeWithoutThem) {
   }
 }
 
+// What a rank hands to the communicator in a step: nothing grows with the ranks, nothing goes to
+// rank 0 alone.
+TEST(GradientBuckets, CallTheSameCollectivesOnAnyNumberOfRanks) {
+  constexpr int kBuckets = 3, kCount = 100;
+  for (const int ranks : {2, 8, 64}) {
+    std::vector<CommStats> before(static_cast<std::size_t>(ranks));
+    ThreadWorld world({.ring = {.ranks = ranks}, .stack_bytes = std::size_t{1} << 20});
+    const auto outcomes = world.run([&](ThreadRank& rank) {
+      NamedTensors parameters;
+      std::vector<at::Tensor> made;
+      for (int i = 0; i < kBuckets; ++i) {
+        parameters.push_back({cat("p", i), torch::ones({kCount}).requires_grad_()});
+        made.push_back(torch::ones({kCount}));
+      }
+      GradientBuckets buckets(parameters, {.bucket_bytes = 1}, rank);
+      before[static_cast<std::size_t>(rank.rank())] = rank.stats();
+      buckets.expect_last_backward();
+      buckets.add(made);
+      buckets.all_reduce();
+    });
+    for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
+    for (std::size_t rank = 0; rank < before.size(); ++rank) {
+      const CommStats &all = outcomes[rank].stats, &start = before[rank];
+      EXPECT_EQ(all.all_reduce.calls - start.all_reduce.calls, kBuckets);
+      EXPECT_EQ(all.all_reduce.bytes - start.all_reduce.bytes, kBuckets * kCount * 4);
+      EXPECT_EQ(all.gather.calls + all.broadcast.calls + all.barrier.calls,
+                start.gather.calls + start.broadcast.calls + start.barrier.calls);
+    }
+  }
+}
+
 TEST(GradientBuckets, OfOneRankAreThoseThatItIsGivenWithoutACopy) {
   ThreadWorld world({.ring = {.ranks = 1}});
   world.run([](ThreadRank& rank) {

@@ -126,6 +126,27 @@ TEST(CheckReplicas, EndsTheJobNamingStepAndRankThatDrifted) {
   }
 }
 
+TEST(CheckReplicas, SendsTwoNumbersHoweverManyRanksThereAre) {
+  for (const int ranks : {2, 8, 64}) {
+    ThreadWorld world({.ring = {.ranks = ranks}});
+    const auto outcomes = world.run([](ThreadRank& rank) { check_replicas(rank, 5, 7); });
+    for (const RankOutcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.message, "");
+      EXPECT_EQ(outcome.stats.all_reduce.calls, 1);
+      EXPECT_EQ(outcome.stats.all_reduce.bytes, 16);
+    }
+  }
+}
+
+TEST(CheckReplicas, NamesOneOfManyAndTheOthersAsARange) {
+  ThreadWorld world({.ring = {.ranks = 64}});
+  const auto outcomes = world.run(
+      [](ThreadRank& rank) { check_replicas(rank, rank.rank() == 9 ? ~std::uint64_t{0} : 1, 7); });
+  EXPECT_EQ(outcomes[0].message,
+            "step 7: the replicas have drifted: rank 9 holds different weights from ranks 0-8, "
+            "10-63");
+}
+
 TEST(Rollback, KeepsWhatItSkipsAcrossARestart) {
   Rollback rollback;
   rollback.skip(4);
