@@ -19,11 +19,11 @@ class RemoteTraining(RemoteCase):
     def setUp(self):
         super().setUp()
         images = self.room / "images"
-        subprocess.run([program("render_classes"), "--output", images, "--train", "12", "--side", "200",
-                        "--validation", "10"], check=True, capture_output=True)
+        self.run_program("render_classes", "--output", images, "--layout", "folders", "--side", 200,
+                         "--train", 12, "--validation", 10)
         for split in ("train", "val"):
             self.run_program("coco-pack", "--format", "folders", "--images", images / split,
-                             "--output", self.folder / split, "--shard-size", "30KiB")
+                             "--output", self.folder / split, "--shard-size", "64KiB")
 
     def train(self, output, root, ranks=1, code=0, **environment):
         words = [program("retina-train"), "--train", self.with_query(f"{root}/train"), "--validation",
@@ -44,7 +44,8 @@ class RemoteTraining(RemoteCase):
         self.server.faults = [faults.status(503), faults.cut, faults.Request.serve, faults.truncated]
         done = self.train(self.room / "remote", self.server.url)
         both = self.train(self.room / "ranks", self.server.url, ranks=2)
-        losses = [[json.loads(line).get("loss") for line in (self.room / run / "metrics.jsonl").open()]
+        losses = [[json.loads(line).get("loss")
+                   for line in (self.room / run / "metrics.jsonl").read_text().splitlines()]
                   for run in ("local", "remote")]
         self.assertEqual(*losses)
         self.assertIn(f"{self.server.url}/train is a URL: ", done.stderr)
