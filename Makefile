@@ -31,7 +31,7 @@ PROGRAMS := coco-pack retina-train retina-eval retina-convert
 
 PACKAGES := python3 python3-venv g++ cmake ninja-build ccache pkg-config rapidjson-dev \
   libboost-program-options-dev liblmdb-dev libxxhash-dev libjpeg-dev libpng-dev libtiff-dev \
-  libwebp-dev libutf8proc-dev libpugixml-dev libyaml-cpp-dev libonnx-dev \
+  libwebp-dev libcurl4-openssl-dev libutf8proc-dev libpugixml-dev libyaml-cpp-dev libonnx-dev \
   libprotobuf-dev protobuf-compiler libgoogle-perftools-dev libopenmpi-dev openmpi-bin \
   libgtest-dev libgmock-dev
 FETCH_PACKAGES := curl ca-certificates unzip

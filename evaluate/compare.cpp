@@ -15,6 +15,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/base/url.h"
 #include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
@@ -135,7 +136,7 @@ Truth stored_truth(const EvalOptions& options, const std::array<Side, 2>& sides)
   // Either folder's path will do: one may be relative to where its evaluation ran.
   for (const Side* side : folders) {
     const StoredTruth& source = side->stored.truth;
-    if (!path_exists(source.path)) continue;
+    if (!is_url(source.path) && !path_exists(source.path)) continue;
     Truth truth = read_truth(source, options.scratch);
     if (truth.source.hash == wanted.hash) return truth;
     throw Error(ErrorKind::kConfig,

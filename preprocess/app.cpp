@@ -14,6 +14,7 @@
 #include "shared/base/printable.h"
 #include "shared/base/program.h"
 #include "shared/base/signals.h"
+#include "shared/base/url.h"
 
 namespace retina {
 namespace {
@@ -31,6 +32,11 @@ struct CommandLine {
                   "run them one after the other");
     }
     inspect.validate();
+    if (is_url(pack.output)) {
+      throw Error(ErrorKind::kUsage,
+                  cat("--output ", pack.output, ": is a URL, a set is packed into a folder"),
+                  "give a folder, and upload it when it is finished");
+    }
     if (verify.empty() && inspect.folder.empty()) pack.validate();
   }
 };
@@ -66,9 +72,11 @@ void declare_packing(Cli& cli, PackOptions& pack) {
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
   cli.option("split", pack.split, "SHARE",
              "write two sets, SHARDS/train with this share of the images and SHARDS/validation");
-  cli.option("scratch", pack.scratch, "DIR",
-             "local disk: shards are built here, then copied to --output and checked; also for "
-             "--verify where SHARDS lie on a mount that cannot map files [beside the output]");
+  cli.option(
+      "scratch", pack.scratch, "DIR",
+      "local disk: shards are built here, then copied to --output and checked; also for "
+      "--verify and --inspect where SHARDS is a URL, or lies on a mount that cannot map files "
+      "[beside the output]");
   cli.bytes("shard-size", pack.shard_size_bytes, "largest size of one shard file");
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
   cli.option("max-side", pack.max_side_px, "PX",
@@ -113,8 +121,10 @@ void declare_packing(Cli& cli, PackOptions& pack) {
 void declare_checking(Cli& cli, CommandLine& line) {
   cli.group("Checking");
   cli.option("verify", line.verify, "SHARDS",
-             "re-read every byte: checksums, decoding, counts; exit 1 if anything is wrong");
-  cli.option("inspect", line.inspect.folder, "SHARDS", "print what the data set holds");
+             "re-read every byte of a folder or URL: checksums, decoding, counts; exit 1 if "
+             "anything is wrong");
+  cli.option("inspect", line.inspect.folder, "SHARDS",
+             "print what the data set of a folder or URL holds");
   cli.option("image-file", line.inspect.image_file, "NAME",
              "with --inspect: print the boxes of the image with this file name, or with one that "
              "ends so: 17.jpg finds street/17.jpg; of a set of tiles, list the image's tiles, or "
@@ -226,6 +236,7 @@ int coco_pack(int argc, const char* const* argv) {
     if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
     if (!line.verify.empty()) return run_verify(line);
     if (!line.inspect.folder.empty()) {
+      line.inspect.scratch = line.pack.scratch;
       std::cout << inspect(line.inspect);
       return 0;
     }

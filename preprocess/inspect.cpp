@@ -251,7 +251,7 @@ std::string inspect(const InspectOptions& options) {
     check_may_replace(exported, cat(R"({"info":{"description":")", kExportedBy, '"'),
                       "--export-annotations");
   }
-  const ShardSet set(options.folder);
+  const ShardSet set(options.folder, options.scratch);
   if (!exported.empty()) export_annotations(set, exported);
   std::string text;
   if (options.shows_image()) {

@@ -71,7 +71,8 @@ struct PackOptions {
 
 // `--inspect`.
 struct InspectOptions {
-  std::string folder{};
+  std::string folder{};                    // or URL
+  std::string scratch{};                   // as in ShardSet
   std::optional<std::int64_t> image_id{};  // show this image's record
   std::string image_file{};                // or that of the image with this file name
   std::string draw{};                      // and write it as a JPEG with its boxes

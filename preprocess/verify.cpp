@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "preprocess/ordered_work.h"
@@ -12,8 +13,12 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/progress.h"
+#include "shared/base/url.h"
 #include "shared/data/record_image.h"
+#include "shared/remote/remote_folder.h"
 #include "shared/shard/quarantine.h"
+#include "shared/shard/remote_manifest.h"
+#include "shared/shard/shard_copies.h"
 #include "shared/shard/shard_file.h"
 #include "shared/shard/shard_set.h"
 
@@ -28,13 +33,19 @@ struct CheckedRecord {
 
 class Verifier {
  public:
-  explicit Verifier(const VerifyOptions& options) : options_(options) {}
+  explicit Verifier(const VerifyOptions& options) : options_(options) {
+    if (is_url(options.folder)) remote_.emplace(options.folder);
+  }
 
   VerifyResult run() {
     if (!read_the_manifest()) return result_;
     tally_ = std::make_unique<Tally>(manifest_.categories.size());
     if (manifest_.options.tile) tiles_.emplace(*manifest_.options.tile);
-    for (const ManifestShard& shard : manifest_.shards) shards_whole_ &= check_file(shard.file);
+    if (remote_) {
+      copies_.emplace(*remote_, manifest_.shards, options_.scratch);
+    } else {
+      for (const ManifestShard& shard : manifest_.shards) shards_whole_ &= check_file(shard.file);
+    }
     check_file(manifest_.index);
     if (check_file(manifest_.quarantine)) check_quarantine();
     has_index_ = check([&] { read_index(); });
@@ -72,7 +83,21 @@ class Verifier {
     }
   }
 
+  std::string path_of(const ManifestFile& file) const {
+    return cat(options_.folder, "/", file.name);
+  }
+
+  std::string read(const ManifestFile& file) const {
+    const auto is_whole = [&](const std::string& text) { return xxh3(text) == file.xxh3; };
+    return remote_ ? remote_->read(file.name, kMostTextBytes, is_whole) : read_file(path_of(file));
+  }
+
   bool read_the_manifest() {
+    if (remote_) {
+      const std::string text = read_manifest_text(*remote_);
+      const std::string path = cat(options_.folder, "/", kManifestFile);
+      return check([&] { manifest_ = decode_manifest(text, path); });
+    }
     const bool has_parts = path_exists(options_.folder + "/" + kIndexFile) ||
                            path_exists(options_.folder + "/" + kManifestFile);
     if (!has_parts) read_manifest(options_.folder);  // throws: no data set at all
@@ -82,19 +107,23 @@ class Verifier {
   bool check_file(const ManifestFile& file) {
     result_.size_bytes += file.size_bytes;
     return check([&] {
+      if (remote_) return check_hash(file, xxh3(read(file)));
       check_file_size(options_.folder, file);
-      const std::string path = options_.folder + "/" + file.name;
-      const std::uint64_t hash = xxh3_file(path);
-      if (hash == file.xxh3) return;
-      throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum does not match: got ",
-                                        hex64(hash), ", want ", hex64(file.xxh3), ")"));
+      check_hash(file, xxh3_file(path_of(file)));
     });
+  }
+
+  void check_hash(const ManifestFile& file, std::uint64_t hash) const {
+    if (hash == file.xxh3) return;
+    throw Error(ErrorKind::kData,
+                cat(path_of(file), ": is damaged (its checksum does not match: got ", hex64(hash),
+                    ", want ", hex64(file.xxh3), ")"));
   }
 
   void check_quarantine() {
     check([&] {
-      const std::string path = options_.folder + "/" + manifest_.quarantine.name;
-      const std::size_t count = decode_quarantine(read_file(path), path).size();
+      const std::string path = path_of(manifest_.quarantine);
+      const std::size_t count = decode_quarantine(read(manifest_.quarantine), path).size();
       if (static_cast<std::int64_t>(count) == manifest_.counts.quarantined) return;
       throw Error(ErrorKind::kData, cat(path, ": wrong number of images (got ", count, ", want ",
                                         manifest_.counts.quarantined, ")"));
@@ -102,8 +131,8 @@ class Verifier {
   }
 
   void read_index() {
-    const std::string path = options_.folder + "/" + manifest_.index.name;
-    index_ = decode_index(read_file(path), path);
+    const std::string path = path_of(manifest_.index);
+    index_ = decode_index(read(manifest_.index), path);
     check_index(index_, manifest_, path);
   }
 
@@ -121,15 +150,24 @@ class Verifier {
     for (const ManifestShard& shard : manifest_.shards) {
       // A damaged tree is reported once; its records cannot be reached.
       check([&] {
-        const ShardFile file(options_.folder, shard, options_.scratch);
-        check_shard({.file = file,
-                     .name = options_.folder + "/" + shard.file.name,
-                     .first_index = first_index},
+        const ShardFile file = open(shard);
+        check_shard({.file = file, .name = path_of(shard.file), .first_index = first_index},
                     progress);
       });
+      if (copies_) copies_->remove(shard);
       first_index += static_cast<std::size_t>(shard.record_count);
     }
     progress.finish();
+  }
+
+  ShardFile open(const ManifestShard& shard) {
+    if (!copies_) return ShardFile(options_.folder, shard, options_.scratch);
+    result_.size_bytes += shard.file.size_bytes;
+    ShardCopy copy = copies_->copy(shard);
+    if (copy.state == CopyState::kDamaged) {
+      shards_whole_ = check([&] { check_hash(shard.file, copy.xxh3); });
+    }
+    return ShardFile(path_of(shard.file), shard, std::move(copy.file));
   }
 
   void check_shard(const ShardWork& shard, Progress& progress) {
@@ -200,6 +238,8 @@ class Verifier {
 
   const VerifyOptions& options_;
   VerifyResult result_{};
+  std::optional<RemoteFolder> remote_{};
+  std::optional<ShardCopies> copies_{};  // of a URL's shards
   Manifest manifest_{};
   std::unique_ptr<Tally> tally_{};
   std::optional<TileCheck> tiles_{};

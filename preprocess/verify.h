@@ -10,8 +10,8 @@
 namespace retina {
 
 struct VerifyOptions {
-  std::string folder{};
-  std::string scratch{};  // as in ShardFile
+  std::string folder{};   // or URL
+  std::string scratch{};  // as in ShardFile; holds one shard of a URL at a time
   int thread_count = 1;   // decoding
   // Called with each problem, one line of text, as soon as it is found.
   std::function<void(const std::string&)> on_problem{};
@@ -28,8 +28,8 @@ struct VerifyResult {
 // the index; of every record header, payload, annotations, index entry, JPEG data and image size;
 // the counts; of a set of tiles, whether they make up their images (TileCheck). Finds any flipped
 // bit in any file of the manifest: each lies under a whole-file hash. Other files in the folder,
-// such as the page, are not looked at. Throws kNoInput when the folder holds no part of a data set;
-// damage is a result, not an exception.
+// such as the page, are not looked at. Throws kNoInput when the folder holds no part of a data set,
+// or the URL no manifest; damage is a result, not an exception.
 VerifyResult verify_shards(const VerifyOptions& options);
 
 }  // namespace retina

@@ -11,11 +11,12 @@ namespace {
 
 void declare_data(Cli& cli, TrainOptions& o) {
   cli.group("Data");
-  cli.list(
-      "train", o.data.train, "SHARDS...",
-      "folder that coco-pack wrote, to train on (required); several, as in --train A --train B, "
-      "are trained on as one, their classes matched by name");
-  cli.option("validation", o.validation.shards, "SHARDS", "folder to validate on at epoch ends");
+  cli.list("train", o.data.train, "SHARDS...",
+           "folder that coco-pack wrote, or its URL (https://, azure://, s3://), to train on "
+           "(required); several, as in --train A --train B, "
+           "are trained on as one, their classes matched by name");
+  cli.option("validation", o.validation.shards, "SHARDS",
+             "folder or URL to validate on at epoch ends");
   cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)");
   cli.option("synthetic", o.data.synthetic, "COUNT",
              "speed test on COUNT synthetic images instead of --train; needs no --output");

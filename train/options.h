@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shared/anchor/anchor_fit.h"
+#include "shared/base/url.h"
 #include "shared/image/resize.h"
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
@@ -51,9 +52,12 @@ struct TrainOptions {
   std::uint64_t seed = 1;
 
   struct Data {
-    std::vector<std::string> train;  // SHARDS folders, whose union is trained on
+    std::vector<std::string> train;  // SHARDS folders and URLs, whose union is trained on
     // The one that weights are looked for beside; "" where there is none.
-    std::string first_train() const { return train.empty() ? "" : train.front(); }
+    // Near which weights may be; a URL is near nothing.
+    std::string first_train() const {
+      return train.empty() || is_url(train.front()) ? "" : train.front();
+    }
     StageOptions stage;          // copies of their shards in `scratch`
     std::int64_t synthetic = 0;  // train on this many synthetic images instead: a speed test
     std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph

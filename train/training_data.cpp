@@ -96,7 +96,8 @@ Categories synthetic_categories(Task task) {
 std::vector<ShardSet> open_sets(const TrainOptions& options) {
   std::vector<ShardSet> sets;
   for (const std::string& folder : options.data.train) {
-    const ShardSet& set = sets.emplace_back(folder, options.scratch);
+    const ShardSet& set =
+        sets.emplace_back(folder, options.scratch, options.data.stage.limit_bytes);
     check_task(set.manifest(), options.task, folder);
     if (options.data.sampler == Sampler::kClassBalanced) check_tells_classes(set.index(), folder);
   }
@@ -142,7 +143,7 @@ TrainingData::TrainingData(const TrainOptions& options) {
     }
   }
   if (!options.validation.shards.empty()) {
-    validation.emplace(options.validation.shards, options.scratch);
+    validation.emplace(options.validation.shards, options.scratch, options.data.stage.limit_bytes);
     check_task(validation->manifest(), options.task, options.validation.shards);
     check_validation_classes(train_shards.front(), *validation);
     validation_fingerprint =

@@ -13,6 +13,7 @@
 #include "evaluate/outcome.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
+#include "shared/base/url.h"
 #include "shared/checkpoint/pretrained.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/data/evaluation_plan.h"
@@ -196,7 +197,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   EvalOptions options = given;
   // Chosen once: a run that still trains may have another best a moment later.
   if (ranks.is_root()) {
-    std::string near = options.data;
+    std::string near = is_url(options.data) ? "" : options.data;
     if (!options.images.empty()) {
       near = options.images.front();
       near.resize(std::min(near.size(), near.find_first_of("*?[")));  // what a glob begins with

@@ -14,6 +14,7 @@
 #include "shared/base/foreign_options.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
+#include "shared/base/url.h"
 #include "shared/base/version.h"
 
 namespace retina {
@@ -404,6 +405,7 @@ void Cli::read_config(const std::string& path) {
     } else {
       values.push_back(text_of(item));
     }
+    for (std::string& value : values) value = keep_secrets(value);
     if (!find(name)->assign_values) {
       values = {show_value(values)};
     }
@@ -440,12 +442,16 @@ void Cli::read_command_line(int argc, const char* const* argv) {
       description.add_options()(item.name.c_str(), po::value<std::string>(), "");
     }
   }
-  // Old names become today's before anything looks at them.
+  // Old names become today's, and URLs lose their secrets, before anything looks at them.
   std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   for (std::string& word : words) {
-    if (!word.starts_with("--")) continue;
+    if (!word.starts_with("--")) {
+      word = keep_secrets(word);
+      continue;
+    }
     const std::size_t end = std::min(word.find('='), word.size());
-    word = cat("--", current_name(word.substr(2, end - 2)), word.substr(end));
+    const std::string value = end < word.size() ? cat("=", keep_secrets(word.substr(end + 1))) : "";
+    word = cat("--", current_name(word.substr(2, end - 2)), value);
   }
   // Boost's errors become ours, with the option that was probably meant.
   try {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,6 +56,8 @@ struct Record {
   // pixels, which detections are scored against.
   std::optional<std::vector<RecordAnnotation>> whole_annotations{};
   std::string_view image{};
+  // What `image` points into, where that may go before its data set does.
+  std::shared_ptr<const void> keeps{};
 };
 
 // The part of the box inside a width x height image as training sees it before it mirrors and

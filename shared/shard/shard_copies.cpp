@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/output.h"
+#include "shared/base/signals.h"
 #include "shared/shard/damaged.h"
 
 namespace retina {
@@ -96,7 +98,8 @@ std::vector<std::string> copy_folders(const std::string& scratch) {
 }
 
 bool is_copy(const fs::path& path) {
-  return name_matches(path.filename().string(), "shard-[0-9]+(-of-[0-9]+)?\\.lmdb(\\.tmp)?");
+  return name_matches(path.filename().string(),
+                      "(shard-[0-9]+(-of-[0-9]+)?\\.lmdb|index\\.bin)(\\.tmp)?");
 }
 
 // All that ShardCopies made in it; the folder too, unless somebody else put something there.
@@ -165,8 +168,17 @@ ShardCopies::ShardCopies(std::string source_folder, const std::vector<ManifestSh
       id_(id_of(shards)),
       read_source_(std::move(read_source)) {}
 
+ShardCopies::ShardCopies(const RemoteFolder& source, const std::vector<ManifestShard>& shards,
+                         std::string scratch)
+    : source_folder_(source.name()),
+      scratch_(scratch.empty() ? default_scratch() : std::move(scratch)),
+      id_(id_of(shards)),
+      remote_(&source) {}
+
 ShardCopies::~ShardCopies() {
   if (folder_.empty()) return;
+  // What ends early goes on from them.
+  if (remote_ != nullptr && (std::uncaught_exceptions() > 0 || stop_signal() != 0)) return;
   // Without locks the folder is this process's own.
   const int code = locked(lock_, LOCK_EX | LOCK_NB);
   if (code != EWOULDBLOCK) remove_copies(folder_);
@@ -187,7 +199,7 @@ ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead* ahead) 
     } catch (const ScratchError&) {
       throw;
     } catch (const Error& error) {
-      if (tries == kTries || error.kind() == ErrorKind::kData) throw;
+      if (tries == kTries || remote_ != nullptr || error.kind() == ErrorKind::kData) throw;
       log_debug(error.what(), "; trying again");
     }
     pause(wait, stop);
@@ -213,11 +225,11 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
             return {.file = std::move(*found)};
           }
           return write_copy(shard, file.get(), ahead);
-        } catch (const Stopped&) {
+        } catch (const ScratchError&) {
           remove_file(temporary);
-          return {.state = CopyState::kStopped};
+          throw;
         } catch (...) {
-          remove_file(temporary);
+          if (remote_ == nullptr) remove_file(temporary);
           throw;
         }
       }
@@ -231,10 +243,14 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
 
 ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
                                   const CopyAhead* ahead) const {
-  const std::string path = path_of(shard), source = source_folder_ + "/" + shard.file.name;
+  const std::string path = path_of(shard);
   // The file has its full size at once: others count it under the limit.
   const std::uint64_t size_bytes = shard.file.size_bytes;
-  if (::ftruncate(temporary, 0) != 0 || ::ftruncate(temporary, static_cast<off_t>(size_bytes))) {
+  if (remote_ == nullptr && ::ftruncate(temporary, 0) != 0) fail_to_copy(folder_);
+  struct stat status {};
+  if (::fstat(temporary, &status) != 0 ||
+      (static_cast<std::uint64_t>(status.st_size) < size_bytes &&
+       ::ftruncate(temporary, static_cast<off_t>(size_bytes)) != 0)) {
     fail_to_copy(folder_);
   }
   if (ahead != nullptr && copied_bytes(scratch_) > ahead->limit_bytes) {
@@ -242,13 +258,7 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
     return {.state = CopyState::kBeyondLimit};
   }
   on_scratch([&] { require_space(folder_, static_cast<double>(size_bytes), "--scratch"); });
-  std::uint64_t got_bytes = 0;
-  read_source_(source, [&](std::string_view bytes) {
-    if (ahead != nullptr && ahead->stop.stop_requested()) throw Stopped{};
-    got_bytes += bytes.size();
-    if (got_bytes <= size_bytes) write_all(temporary, bytes, folder_);
-  });
-  if (got_bytes != size_bytes) fail_damaged(source, "changed its size");
+  if (!fill(shard, temporary, ahead)) return {.state = CopyState::kStopped};
   ShardCopy result{.file = mapped(temporary, size_bytes, path)};
   result.xxh3 = xxh3_file(path + ".tmp");  // read back: what was written, not what was read
   if (result.xxh3 != shard.file.xxh3) {
@@ -264,6 +274,34 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
     fail_to_copy(folder_);
   }
   return result;
+}
+
+bool ShardCopies::fill(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const {
+  const std::stop_token stop = ahead != nullptr ? ahead->stop : std::stop_token{};
+  const std::uint64_t size_bytes = shard.file.size_bytes;
+  if (remote_ != nullptr) {
+    try {
+      return remote_->download(
+          {.file = shard.file.name, .size_bytes = size_bytes, .descriptor = temporary}, stop);
+    } catch (const std::system_error& error) {
+      errno = error.code().value();
+      fail_to_copy(folder_);
+    }
+  }
+  const std::string source = source_folder_ + "/" + shard.file.name;
+  std::uint64_t got_bytes = 0;
+  try {
+    read_source_(source, [&](std::string_view bytes) {
+      if (stop.stop_requested()) throw Stopped{};
+      got_bytes += bytes.size();
+      if (got_bytes <= size_bytes) write_all(temporary, bytes, folder_);
+    });
+  } catch (const Stopped&) {
+    remove_file(path_of(shard) + ".tmp");
+    return false;
+  }
+  if (got_bytes != size_bytes) fail_damaged(source, "changed its size");
+  return true;
 }
 
 // The copy that is there, if it is whole.

@@ -1,13 +1,14 @@
-// Copies of a set's shards on a local disk, in SCRATCH/retina-shards-HASH; HASH is that of the
-// shards' own hashes. All processes of a node that read the set share them, and the next start
-// finds what a killed job left. Every process compares the hash of a copy before it reads from it,
-// so that nothing but time depends on who made it. The last process to end normally removes the
-// folder; what killed jobs left of other sets is removed when a folder is opened beside it.
+// Copies of a set's shards and, of a set behind a URL, its index on a local disk, in
+// SCRATCH/retina-shards-HASH; HASH is that of the shards' own hashes. All processes of a node that
+// read the set share them, and the next start finds what a killed job left. Every process compares
+// the hash of a copy before it reads from it, so that nothing but time depends on who made it. The
+// last process to end normally removes the folder; what killed jobs left of other sets is removed
+// when a folder is opened beside it.
 //
 // A shard is written under NAME.tmp, which its writer keeps locked (flock: a killed writer's lock
-// is gone, and the next one starts over), and then renamed. The folder's `.lock` is locked shared
-// by all who use it. Where the scratch disk has no locks, or the folder is another user's, a
-// process has a folder of its own.
+// is gone, and the next one starts over, or from a URL goes on), and then renamed. The folder's
+// `.lock` is locked shared by all who use it. Where the scratch disk has no locks, or the folder is
+// another user's, a process has a folder of its own.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/remote/remote_folder.h"
 #include "shared/shard/manifest.h"
 #include "shared/shard/mapped_file.h"
 
@@ -65,17 +67,25 @@ class ShardCopies {
   // Touches nothing before the first copy. `scratch` empty: $TMPDIR.
   ShardCopies(std::string source_folder, const std::vector<ManifestShard>& shards,
               std::string scratch, ReadSource read_source = read_pieces);
+  // The same of a folder behind a URL, which outlives the copies. Where an error or a signal
+  // ends their last user, they stay for the next start, as those of a killed one.
+  ShardCopies(const RemoteFolder& source, const std::vector<ManifestShard>& shards,
+              std::string scratch);
   ~ShardCopies();
   ShardCopies(const ShardCopies&) = delete;
   ShardCopies& operator=(const ShardCopies&) = delete;
 
   // The copy of a shard to read from now, made if there is none; waits while another process makes
   // it. What goes wrong at the source, a wrong hash too, is tried again a few times, after pauses
-  // that grow to 2 s. Throws kIo and kNoInput (the source cannot be read), kData at once (its size
-  // has changed), ScratchError. Thread-safe.
+  // that grow to 2 s; a URL has retries of its own. Throws kIo and kNoInput (the source cannot be
+  // read), kData at once (its size has changed), ScratchError. Thread-safe.
   ShardCopy copy(const ManifestShard& shard) { return copy(shard, nullptr); }
   // The same ahead of its use.
   ShardCopy copy(const ManifestShard& shard, const CopyAhead& ahead) { return copy(shard, &ahead); }
+
+  bool is_there(const ManifestShard& shard) const { return path_exists(path_of(shard)); }
+  // Removes its copy. Who has it mapped keeps the content, and the disk its room until then.
+  void remove(const ManifestShard& shard) const { remove_file(path_of(shard)); }
 
   // Where the copies are made, its folders for them aside.
   const std::string& scratch() const { return scratch_; }
@@ -92,9 +102,12 @@ class ShardCopies {
   std::string path_of(const ManifestShard& shard) const { return folder_ + "/" + shard.file.name; }
   void open_folder();
   bool join(const std::string& folder);
+  // False: stopped.
+  bool fill(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const;
 
   std::string source_folder_, scratch_, id_;
-  ReadSource read_source_;
+  ReadSource read_source_{};
+  const RemoteFolder* remote_ = nullptr;  // instead
   std::mutex mutex_;
   std::set<std::string> claimed_;  // shards that a thread of this process is copying
   std::string folder_{};           // empty: not opened yet

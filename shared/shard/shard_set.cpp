@@ -3,7 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -13,16 +16,17 @@
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
+#include "shared/base/url.h"
+#include "shared/remote/remote_folder.h"
 #include "shared/shard/damaged.h"
+#include "shared/shard/remote_manifest.h"
 #include "shared/shard/shard_file.h"
 
 namespace retina {
 namespace {
 
-std::vector<IndexEntry> read_index(const std::string& folder, const Manifest& manifest) {
-  const std::string path = folder + "/" + manifest.index.name;
-  check_file_size(folder, manifest.index);
-  const std::string bytes = read_file(path);
+std::vector<IndexEntry> decode_whole_index(std::string_view bytes, const Manifest& manifest,
+                                           const std::string& path) {
   std::vector<IndexEntry> index = decode_index(bytes, path);
   if (xxh3(bytes) != manifest.index.xxh3) {
     fail_damaged(path, "belongs to another data set than the manifest");
@@ -107,58 +111,142 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
 struct ShardSet::State {
   struct Slot {
     std::mutex mutex{};
-    // Each is opened at most once and then stays: records point into it.
-    std::optional<const ShardFile> from_mount{}, copy{};
+    // From a mount each is opened at most once and then stays: records point into it. From a URL,
+    // where there is only a copy, they own it.
+    std::shared_ptr<const ShardFile> from_mount{}, copy{};
+    std::uint64_t last_use = 0;     // of the copy, by `uses`
+    std::optional<Error> damage{};  // from a URL: it need not come again
   };
 
   std::string folder{}, scratch{};
+  std::optional<std::uint64_t> limit_bytes{};
+  std::optional<RemoteFolder> remote{};
   Manifest manifest{};
   std::vector<IndexEntry> index{};
   std::deque<Slot> slots{};  // a deque: its elements need not move
+  std::atomic<std::uint64_t> uses{0};
+  std::mutex room_mutex{};                    // one thread makes room
+  std::optional<std::uint64_t> room_bytes{};  // for all copies; nothing before the first
   std::optional<ShardCopies> copies{};
   std::optional<Stager> stager{};  // last: it uses the others
 
-  const ShardFile& shard(std::size_t number) {
-    Slot& slot = slots[number];
-    const std::lock_guard lock(slot.mutex);
-    if (slot.copy) return *slot.copy;
-    if (!slot.from_mount) open(number, slot);
-    return *slot.from_mount;
+  void open_mount();
+  void open_remote();
+
+  std::string path_of(std::size_t number) const {
+    return folder + "/" + manifest.shards[number].file.name;
   }
 
-  void open(std::size_t number, Slot& slot) {
+  std::shared_ptr<const ShardFile> shard(std::size_t number) {
+    Slot& slot = slots[number];
+    const std::lock_guard lock(slot.mutex);
+    slot.last_use = ++uses;
+    if (slot.copy) return slot.copy;
+    if (slot.from_mount) return slot.from_mount;
     try {
-      slot.from_mount.emplace(folder, manifest.shards[number], *copies);
+      if (remote) return slot.copy = download(number, slot);
+      return slot.from_mount =
+                 std::make_shared<ShardFile>(folder, manifest.shards[number], *copies);
     } catch (const Error& error) {
       // It was there when the set was opened: its mount has gone.
       if (error.kind() != ErrorKind::kNoInput) throw;
-      throw Error(ErrorKind::kIo, error.what(), "fix the mount, then run the same command again");
+      throw Error(ErrorKind::kIo, error.what(),
+                  remote ? error.hint() : "fix the mount, then run the same command again");
     }
+  }
+
+  // The copy of a damaged file will do: its records have hashes of their own.
+  std::shared_ptr<const ShardFile> download(std::size_t number, Slot& slot) {
+    if (slot.damage) throw Error(*slot.damage);
+    const ManifestShard& wanted = manifest.shards[number];
+    try {
+      make_room(number);
+      return std::make_shared<ShardFile>(path_of(number), wanted, copies->copy(wanted).file);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kData) slot.damage = error;
+      throw;
+    }
+  }
+
+  // Copies that no record points into go, those not used for longest first.
+  void make_room(std::size_t number) {
+    const std::lock_guard lock(room_mutex);
+    if (!room_bytes) room_bytes = stage_limit_bytes(limit_bytes, copies->scratch());
+    const ManifestShard& wanted = manifest.shards[number];
+    const std::uint64_t needed_bytes = copies->is_there(wanted) ? 0 : wanted.file.size_bytes;
+    while (ShardCopies::copied_bytes(copies->scratch()) + needed_bytes > *room_bytes) {
+      std::size_t oldest = number;
+      for (std::size_t other = 0; other < slots.size(); ++other) {
+        if (other == number) continue;
+        const std::unique_lock other_lock(slots[other].mutex, std::try_to_lock);
+        if (!other_lock || slots[other].copy.use_count() != 1) continue;
+        if (oldest == number || slots[other].last_use < slots[oldest].last_use) oldest = other;
+      }
+      if (oldest == number || !drop_copy(oldest)) return;
+    }
+  }
+
+  bool drop_copy(std::size_t number) {
+    const std::unique_lock lock(slots[number].mutex, std::try_to_lock);
+    if (!lock || slots[number].copy.use_count() != 1) return false;
+    slots[number].copy.reset();
+    copies->remove(manifest.shards[number]);
+    return true;
+  }
+
+  // The stager has it.
+  void take_copy(std::size_t number, ShardFile copy) {
+    const std::lock_guard lock(slots[number].mutex);
+    if (slots[number].copy) return;
+    slots[number].copy = std::make_shared<ShardFile>(std::move(copy));
+    slots[number].last_use = ++uses;
   }
 };
 
-ShardSet::ShardSet(const std::string& folder, const std::string& scratch)
-    : state_(std::make_unique<State>()) {
-  state_->folder = folder;
-  state_->scratch = scratch;
-  state_->manifest = read_manifest(folder);
-  const Manifest& manifest = state_->manifest;
-  state_->index = read_index(folder, manifest);
-  check_index(state_->index, manifest, folder + "/" + manifest.index.name);
+void ShardSet::State::open_mount() {
+  manifest = read_manifest(folder);
+  check_file_size(folder, manifest.index);
+  const std::string path = folder + "/" + manifest.index.name;
+  index = decode_whole_index(read_file(path), manifest, path);
   check_file_size(folder, manifest.quarantine);
   for (const ManifestShard& shard : manifest.shards) check_file_size(folder, shard.file);
-  state_->slots.resize(manifest.shards.size());
-  state_->copies.emplace(folder, manifest.shards, scratch);
+  copies.emplace(folder, manifest.shards, scratch);
+}
+
+void ShardSet::State::open_remote() {
+  const std::string name = folder + "/" + kManifestFile;
+  manifest = decode_manifest(read_manifest_text(*remote), name);
+  copies.emplace(*remote, manifest.shards, scratch);
+  const std::string path = folder + "/" + manifest.index.name;
+  const ShardCopy copy = copies->copy({.file = manifest.index});
+  index = decode_whole_index(copy.file.content(), manifest, path);
+}
+
+ShardSet::ShardSet(const std::string& folder, const std::string& scratch,
+                   std::optional<std::uint64_t> limit_bytes)
+    : state_(std::make_unique<State>()) {
+  state_->folder = public_url(folder);
+  state_->scratch = scratch;
+  if (limit_bytes != 0) state_->limit_bytes = limit_bytes;
+  if (is_url(folder)) {
+    state_->remote.emplace(folder);
+    state_->open_remote();
+  } else {
+    state_->open_mount();
+  }
+  check_index(state_->index, state_->manifest, state_->folder + "/" + state_->manifest.index.name);
+  state_->slots.resize(state_->manifest.shards.size());
 }
 
 void ShardSet::stage_ahead(const std::function<std::vector<std::size_t>()>& shards,
                            const StageOptions& options) {
   const std::string& folder = state_->folder;
   if (options.limit_bytes == 0) return;
-  const std::string reason = options.always ? "is slow, as --stage always says"
-                                            : reason_to_stage(folder, state_->manifest);
+  const std::string reason = state_->remote   ? "is a URL"
+                             : options.always ? "is slow, as --stage always says"
+                                              : reason_to_stage(folder, state_->manifest);
   if (reason.empty()) return;
-  if (state_->scratch.empty()) {
+  if (state_->scratch.empty() && !state_->remote) {
     if (options.announces) {
       log_info(folder, " ", reason, ": with --scratch, its shards are copied to a local disk ",
                "ahead of use");
@@ -167,17 +255,17 @@ void ShardSet::stage_ahead(const std::function<std::vector<std::size_t>()>& shar
   }
   const std::vector<std::size_t> wanted = shards();
   if (wanted.empty()) return;
-  state_->stager.emplace(
-      StagerInput{.folder = folder,
-                  .manifest = state_->manifest,
-                  .copies = *state_->copies,
-                  .shards = wanted,
-                  .reason = reason,
-                  .options = options,
-                  .on_ready = [&slots = state_->slots](std::size_t number, ShardFile copy) {
-                    const std::lock_guard lock(slots[number].mutex);
-                    slots[number].copy.emplace(std::move(copy));
-                  }});
+  state_->stager.emplace(StagerInput{
+      .folder = folder,
+      .manifest = state_->manifest,
+      .copies = *state_->copies,
+      .shards = wanted,
+      .reason = reason,
+      .otherwise = state_->remote ? "downloaded when they are used" : "read from the mount",
+      .options = options,
+      .on_ready = [state = state_.get()](std::size_t number, ShardFile copy) {
+        state->take_copy(number, std::move(copy));
+      }});
 }
 
 ShardSet::~ShardSet() = default;
@@ -198,17 +286,25 @@ Record ShardSet::read(std::size_t index_place) const {
   RETINA_CHECK(index_place < state_->index.size(), "image ", index_place, " of ",
                state_->index.size());
   const IndexEntry& entry = state_->index[index_place];
-  const std::string_view bytes = state_->shard(entry.shard).bytes(entry.place);
+  std::shared_ptr<const ShardFile> shard = state_->shard(entry.shard);
+  const std::string_view bytes = shard->bytes(entry.place);
   prefetch(bytes);
-  return decode_indexed_record(bytes, entry,
-                               {.folder = state_->folder, .manifest = state_->manifest});
+  Record record =
+      decode_indexed_record(bytes, entry, {.folder = state_->folder, .manifest = state_->manifest});
+  if (state_->remote) record.keeps = std::move(shard);
+  return record;
 }
 
 std::vector<QuarantinedImage> ShardSet::read_quarantine() const {
   const Manifest& manifest = state_->manifest;
   const std::string path = state_->folder + "/" + manifest.quarantine.name;
-  const std::string text = read_file(path);
-  if (xxh3(text) != manifest.quarantine.xxh3) {
+  const auto is_whole = [&](const std::string& text) {
+    return xxh3(text) == manifest.quarantine.xxh3;
+  };
+  const std::string text =
+      state_->remote ? state_->remote->read(manifest.quarantine.name, kMostTextBytes, is_whole)
+                     : read_file(path);
+  if (!is_whole(text)) {
     fail_damaged(path, "is damaged (its checksum does not match)");
   }
   std::vector<QuarantinedImage> images = decode_quarantine(text, path);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,24 +41,32 @@ class ShardSet {
   // process with SIGBUS later. `scratch`: where shards are copied to (ShardCopies) when their mount
   // cannot map files; empty: $TMPDIR. Throws kNoInput (folder, manifest or a shard is missing),
   // kData (damaged, cut, or written by a newer version).
-  explicit ShardSet(const std::string& folder, const std::string& scratch = "");
+  //
+  // `folder` may be a URL (shared/remote/remote_access.h). Its index is copied to the scratch
+  // folder at once and its shards when a record of them is read, unless they are there already.
+  // Where the copies would exceed `limit_bytes` (StageOptions), those not used for longest go, and
+  // come again when they are used. Throws kUsage, too, as RemoteFolder does, and ScratchError.
+  explicit ShardSet(const std::string& folder, const std::string& scratch = "",
+                    std::optional<std::uint64_t> limit_bytes = {});
   ~ShardSet();
   ShardSet(ShardSet&&) noexcept;
   ShardSet& operator=(ShardSet&&) noexcept;
 
+  // For people: of a URL public_url().
   const std::string& folder() const;
   const Manifest& manifest() const;
   const std::vector<IndexEntry>& index() const;
 
   // The record of index()[index_place]. Opens its shard at the first use. Thread-safe; the
-  // record's `image` is valid while the ShardSet lives. Throws kData naming shard and record when a
-  // hash does not match or the index disagrees, kIo when the shard is gone, cannot be read, or
-  // could not be copied to the scratch folder.
+  // record's `image` is valid while the ShardSet lives, and from a URL as long as the record does.
+  // Throws kData naming shard and record when a hash does not match or the index disagrees, kIo
+  // when the shard is gone, cannot be read, or could not be copied to the scratch folder.
   Record read(std::size_t index_place) const;
 
   // From now on copies the shards that `shards` names, in its order, to `scratch` on a thread of
   // its own, and reads a record from the copy as soon as its shard has one. Where the options and
-  // the mount give no reason, or no `scratch` was given, `shards` is not asked. Call once.
+  // the mount give no reason, or no `scratch` was given, `shards` is not asked; a URL is a reason,
+  // and needs no `scratch`. Call once.
   void stage_ahead(const std::function<std::vector<std::size_t>()>& shards,
                    const StageOptions& options);
 

@@ -18,7 +18,9 @@ namespace {
 constexpr double kShareOfFreeSpace = 0.8;
 constexpr std::chrono::milliseconds kLook{200};  // at what other processes are copying
 
-std::uint64_t limit_bytes(std::optional<std::uint64_t> wanted, const std::string& scratch) {
+}  // namespace
+
+std::uint64_t stage_limit_bytes(std::optional<std::uint64_t> wanted, const std::string& scratch) {
   const auto free_bytes = free_space_bytes(scratch);
   if (!free_bytes) return wanted.value_or(0);
   // What is copied already has been free before.
@@ -26,8 +28,6 @@ std::uint64_t limit_bytes(std::optional<std::uint64_t> wanted, const std::string
   const auto most = static_cast<std::uint64_t>(kShareOfFreeSpace * space_bytes);
   return std::min(wanted.value_or(most), most);
 }
-
-}  // namespace
 
 std::string reason_to_stage(const std::string& folder, const Manifest& manifest) {
   const std::string kind = network_file_system(folder);
@@ -47,7 +47,7 @@ void Stager::run(const std::stop_token& stop) {
   try {
     make_folder(input_.copies.scratch(), "--scratch");
     const CopyAhead ahead = {
-        .limit_bytes = limit_bytes(input_.options.limit_bytes, input_.copies.scratch()),
+        .limit_bytes = stage_limit_bytes(input_.options.limit_bytes, input_.copies.scratch()),
         .stop = stop};
     log_start(ahead.limit_bytes);
     Stopwatch watch;
@@ -67,8 +67,8 @@ void Stager::run(const std::stop_token& stop) {
     }
     if (!stop.stop_requested()) log_end(watch.lap_ms() * 1e-3);
   } catch (const ScratchError& error) {
-    log_warning(error.what(), "; no more shards of ", input_.folder,
-                " are copied there, they are read from the mount");
+    log_warning(error.what(), "; no more shards of ", input_.folder, " are copied there, they are ",
+                input_.otherwise);
   } catch (const std::exception& error) {
     log_warning("copying shards of ", input_.folder, " ahead of use has ended: ", error.what());
   }
@@ -110,7 +110,7 @@ void Stager::give_up(std::size_t number, const std::string& problem) {
     return;
   }
   log_warning(problem, "; shard ", number, " is not copied to ", input_.copies.scratch(),
-              ", it is read from the mount");
+              "; such shards are ", input_.otherwise);
 }
 
 std::uint64_t Stager::bytes_of(const std::deque<std::size_t>& shards) const {

@@ -29,8 +29,9 @@ struct StagerInput {
   std::string folder = {};  // of the set
   const Manifest& manifest;
   ShardCopies& copies;
-  std::vector<std::size_t> shards = {};  // in the order of their use
-  std::string reason = {};               // for the log: "is on NFS"
+  std::vector<std::size_t> shards = {};           // in the order of their use
+  std::string reason = {};                        // for the log: "is on NFS"
+  std::string otherwise = "read from the mount";  // for the log: what becomes of other shards
   StageOptions options = {};
   // Called on the stager's thread with each shard that is ready.
   std::function<void(std::size_t shard, ShardFile copy)> on_ready = {};
@@ -66,6 +67,9 @@ class Stager {
   Tally tally_;
   std::jthread thread_;  // last: it uses the others
 };
+
+// What StageOptions::limit_bytes comes to in a scratch folder now.
+std::uint64_t stage_limit_bytes(std::optional<std::uint64_t> wanted, const std::string& scratch);
 
 // Why the shards of a set are worth copying: "is on NFS", "cannot be mapped"; empty when they are
 // not.

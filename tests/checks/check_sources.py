@@ -20,7 +20,8 @@ from pathlib import Path
 LAYERS = {
     "shared/base": [],
     "shared/coco": ["shared/base"],
-    "shared/shard": ["shared/base", "shared/coco"],
+    "shared/remote": ["shared/base"],
+    "shared/shard": ["shared/base", "shared/coco", "shared/remote"],
     "shared/image": ["shared/base"],
     "shared/anchor": ["shared/base"],
     "shared/comm": ["shared/base"],
@@ -43,7 +44,7 @@ LAYERS = {
         "shared/comm", "shared/data", "shared/ops", "shared/model", "shared/onnx",
         "shared/checkpoint", "shared/evaluation/score"],
     "shared/report": ["shared/base", "shared/image"],
-    "preprocess": ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
+    "preprocess": ["shared/base", "shared/remote", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
         "shared/data", "shared/evaluation/score", "shared/report"],
     "train/augment": ["shared/base", "shared/image"],
     "train/plan": ["shared/base", "shared/shard", "shared/image", "shared/data", "train/augment"],
@@ -76,7 +77,7 @@ LAYERS = {
         "convert/verification"],
 }
 # Folders that must build without LibTorch, and so must not include it.
-WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/anchor",
+WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/remote", "shared/shard", "shared/image", "shared/anchor",
                  "shared/comm", "shared/watch", "shared/job", "shared/data",
                  "shared/checkpoint/foreign", "shared/onnx", "shared/evaluation/score",
                  "shared/evaluation/explain", "shared/evaluation/compare", "shared/report",

@@ -17,6 +17,10 @@ readonly packages=(rapidjson-dev liblmdb-dev liblmdb0 libxxhash-dev libxxhash0 l
   libpng-dev libpng16-16 libpng16-16t64 libtiff-dev libtiffxx6 libtiff6 libjbig-dev
   libjbig0 liblerc-dev liblerc4 libdeflate-dev libdeflate0 liblzma-dev liblzma5 libzstd-dev libzstd1 libutf8proc-dev libutf8proc2 libutf8proc3
   libwebp-dev libwebp7 libsharpyuv-dev libsharpyuv0
+  libcurl4-openssl-dev libcurl4 libcurl4t64 libnghttp2-14 libidn2-0 libunistring2 libunistring5 librtmp1
+  libssh2-1 libssh2-1t64 libssh-4 libpsl5 libpsl5t64 libgssapi-krb5-2 libkrb5-3 libk5crypto3 libkrb5support0
+  libkeyutils1 libcom-err2 libldap-2.5-0 libldap2 libsasl2-2 libbrotli1 libssl3 libssl3t64 libgnutls30
+  libgnutls30t64 libhogweed6 libhogweed6t64 libnettle8 libnettle8t64 libgmp10 libp11-kit0 libtasn1-6 libffi8
   libpugixml-dev libpugixml1v5
   libyaml-cpp-dev libyaml-cpp0.7 libyaml-cpp0.8
   libonnx-dev libonnx1 libonnx1t64 libprotobuf-dev libprotobuf32 libprotobuf32t64
@@ -134,6 +138,7 @@ needs libboost-program-options-dev boost/program_options.hpp
 needs libpng-dev png.h
 needs libtiff-dev tiffio.h
 needs libwebp-dev webp/decode.h
+needs libcurl4-openssl-dev curl/curl.h
 needs libutf8proc-dev utf8proc.h
 needs libpugixml-dev pugixml.hpp
 needs libyaml-cpp-dev yaml-cpp/yaml.h

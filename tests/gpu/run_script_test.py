@@ -53,7 +53,7 @@ class GpuRunScript(unittest.TestCase):
     def test_missing_packages_are_all_named(self):
         self.program("g++", '[ "$1" = -print-multiarch ]')
         for name in ("liblmdb-dev", "rapidjson-dev", "libjpeg-dev", "libpng-dev",
-                     "libtiff-dev", "libwebp-dev", "libutf8proc-dev", "libpugixml-dev",
+                     "libtiff-dev", "libwebp-dev", "libcurl4-openssl-dev", "libutf8proc-dev", "libpugixml-dev",
                      "libyaml-cpp-dev", "libonnx-dev", "libprotobuf-dev",
                      "libgoogle-perftools-dev", "libgmock-dev", "--debs"):
             self.expect_refusal(69, name)

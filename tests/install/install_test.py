@@ -52,7 +52,7 @@ class InstalledPrograms(unittest.TestCase):
         self.assertEqual(sorted(ours), ["libretina_eval_model.so", "libretina_mpi.so"])
         self.assertEqual([path for path in self.libraries.iterdir() if ".so" not in path.name], [])
         licences = os.listdir(self.prefix / "share/doc/retina-batch/licences")
-        for name in ("torch-", "openvino-", "libtiff", "libwebp", "libonnx", "libprotobuf"):
+        for name in ("torch-", "openvino-", "libtiff", "libwebp", "libcurl", "libonnx", "libprotobuf"):
             self.assertTrue(any(licence.startswith(name) for licence in licences), name)
 
     def test_every_library_is_of_the_tree_or_of_the_c_and_cxx_runtime(self):

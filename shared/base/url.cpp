@@ -1,0 +1,66 @@
+#include "shared/base/url.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace retina {
+namespace {
+
+constexpr std::string_view kBehindScheme = "://";
+
+bool is_scheme(std::string_view text) {
+  return !text.empty() && std::isalpha(static_cast<unsigned char>(text.front())) &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '-' || c == '.';
+         });
+}
+
+// Whole URLs by their public form.
+struct KeptUrls {
+  std::mutex mutex{};
+  std::map<std::string, std::string> whole{};
+};
+KeptUrls& kept_urls() {
+  static KeptUrls kept;
+  return kept;
+}
+
+}  // namespace
+
+bool is_url(std::string_view text) {
+  const std::size_t at = text.find(kBehindScheme);
+  return at != std::string_view::npos && is_scheme(text.substr(0, at));
+}
+
+std::string public_url(std::string_view text) {
+  if (!is_url(text)) return std::string(text);
+  text = text.substr(0, text.find_first_of("?#"));
+  const std::size_t host = text.find(kBehindScheme) + kBehindScheme.size();
+  std::string_view rest = text.substr(host);
+  // A password may have an @ of its own.
+  const std::size_t user_end = rest.substr(0, rest.find('/')).rfind('@');
+  if (user_end != std::string_view::npos) rest.remove_prefix(user_end + 1);
+  while (rest.ends_with('/')) rest.remove_suffix(1);
+  return std::string(text.substr(0, host)).append(rest);
+}
+
+std::string keep_secrets(const std::string& text) {
+  std::string shown = public_url(text);
+  if (shown == text) return shown;
+  KeptUrls& kept = kept_urls();
+  const std::lock_guard lock(kept.mutex);
+  kept.whole.insert_or_assign(shown, text);
+  return shown;
+}
+
+std::string with_secrets(const std::string& text) {
+  KeptUrls& kept = kept_urls();
+  const std::lock_guard lock(kept.mutex);
+  const auto found = kept.whole.find(text);
+  return found == kept.whole.end() ? text : found->second;
+}
+
+}  // namespace retina

@@ -1,0 +1,205 @@
+#include "shared/remote/http_client.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <utility>
+
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/version.h"
+
+namespace retina {
+namespace {
+
+constexpr std::size_t kMostRefusalBytes = 8192;
+constexpr long kConnectSeconds = 20, kLinkLocalSeconds = 3, kMostRedirects = 5;
+constexpr long kSlowBytesPerSecond = 1024;
+
+struct FreeHeaders {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+
+// A request under way, as libcurl's callbacks see it.
+struct Exchange {
+  const HttpClient::TakeBody& take;
+  const std::stop_token& stop;
+  HttpAnswer answer{};
+  std::exception_ptr thrown{};
+};
+
+template <class Value>
+void set(CURL* handle, CURLoption option, Value value) {
+  const CURLcode code = curl_easy_setopt(handle, option, value);
+  RETINA_CHECK(code == CURLE_OK, "libcurl's option ", static_cast<int>(option), ": ",
+               curl_easy_strerror(code));
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
+    text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
+    text.remove_suffix(1);
+  return text;
+}
+
+std::size_t on_header(const char* data, std::size_t size, std::size_t count, void* user) {
+  HttpHead& head = static_cast<Exchange*>(user)->answer.head;
+  const std::string_view line(data, size * count);
+  if (line.starts_with("HTTP/")) {  // a new response: of a redirect, or behind a 100
+    head = {};
+    const std::size_t space = line.find(' ');
+    if (space != std::string_view::npos) head.status = std::atoi(line.data() + space);
+    return size * count;
+  }
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return size * count;
+  std::string name(line.substr(0, colon));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string value(trimmed(line.substr(colon + 1)));
+  if (name == "etag") head.etag = value;
+  if (name == "content-range") head.content_range = value;
+  if (name == "content-encoding") head.content_encoding = value;
+  return size * count;
+}
+
+std::size_t on_body(const char* data, std::size_t size, std::size_t count, void* user) {
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  HttpAnswer& answer = exchange.answer;
+  const std::string_view bytes(data, size * count);
+  if (answer.head.status < 200 || answer.head.status >= 300) {
+    answer.refusal += bytes.substr(0, kMostRefusalBytes - answer.refusal.size());
+    return bytes.size();
+  }
+  try {
+    if (exchange.take(answer.head, bytes)) return bytes.size();
+  } catch (...) {
+    exchange.thrown = std::current_exception();
+  }
+  answer.was_stopped = true;
+  return 0;
+}
+
+// Called at least once a second.
+int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  if (!exchange.stop.stop_requested()) return 0;
+  exchange.answer.was_stopped = true;
+  return 1;
+}
+
+// libcurl has the place of its own distribution compiled in, and the packages carry it to others.
+std::string certificates() {
+  for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  for (const char* path : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                           "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}) {
+    std::error_code code;
+    if (std::filesystem::exists(path, code)) return path;
+  }
+  return "";
+}
+
+bool is_hopeless(CURLcode code) {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_TOO_MANY_REDIRECTS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+struct HttpClient::Handle {
+  CURL* curl = curl_easy_init();
+  Handle() = default;
+  ~Handle() { curl_easy_cleanup(curl); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
+
+HttpClient::HttpClient() {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  handle_ = std::make_unique<Handle>();
+  RETINA_CHECK(handle_->curl != nullptr, "libcurl has no handle");
+}
+HttpClient::~HttpClient() = default;
+HttpClient::HttpClient(HttpClient&&) noexcept = default;
+HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
+
+HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
+                           const std::stop_token& stop) {
+  CURL* const curl = handle_->curl;
+  Exchange exchange{.take = take, .stop = stop};
+  std::array<char, CURL_ERROR_SIZE> reason{};
+  curl_easy_reset(curl);  // its connection stays
+  set(curl, CURLOPT_URL, request.url.c_str());
+  const bool is_plain = request.url.starts_with("http:");
+  set(curl, CURLOPT_PROTOCOLS_STR, is_plain ? "http" : "https");
+  set(curl, CURLOPT_REDIR_PROTOCOLS_STR, is_plain ? "http,https" : "https");
+  set(curl, CURLOPT_FOLLOWLOCATION, request.follows_redirects ? 1L : 0L);
+  set(curl, CURLOPT_MAXREDIRS, kMostRedirects);
+  // Ranges side by side are to have a connection each, which HTTP/2 would join into one.
+  set(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(curl, CURLOPT_NOSIGNAL, 1L);
+  set(curl, CURLOPT_ERRORBUFFER, reason.data());
+  set(curl, CURLOPT_USERAGENT, cat("retina-batch/", kProjectVersion).c_str());
+  set(curl, CURLOPT_CONNECTTIMEOUT, request.is_link_local ? kLinkLocalSeconds : kConnectSeconds);
+  set(curl, CURLOPT_LOW_SPEED_LIMIT, kSlowBytesPerSecond);
+  set(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_s));
+  set(curl, CURLOPT_BUFFERSIZE, 256L << 10);
+  if (request.is_link_local) set(curl, CURLOPT_NOPROXY, "*");
+  static const std::string bundle = certificates();
+  if (!bundle.empty()) set(curl, CURLOPT_CAINFO, bundle.c_str());
+  set(curl, CURLOPT_HEADERFUNCTION, on_header);
+  set(curl, CURLOPT_HEADERDATA, &exchange);
+  set(curl, CURLOPT_WRITEFUNCTION, on_body);
+  set(curl, CURLOPT_WRITEDATA, &exchange);
+  set(curl, CURLOPT_NOPROGRESS, 0L);
+  set(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+  set(curl, CURLOPT_XFERINFODATA, &exchange);
+  if (!request.sigv4.empty()) {
+    set(curl, CURLOPT_AWS_SIGV4, request.sigv4.c_str());
+    set(curl, CURLOPT_USERPWD, request.key.c_str());
+  }
+  if (request.range) {
+    set(curl, CURLOPT_RANGE, cat(request.range->begin, "-", request.range->end - 1).c_str());
+  }
+  // A proxy that compresses what passes would change the ranges. Not among the headers below, which
+  // are signed.
+  set(curl, CURLOPT_ACCEPT_ENCODING, "identity");
+  curl_slist* list = nullptr;
+  for (const std::string& header : request.headers) list = curl_slist_append(list, header.c_str());
+  const std::unique_ptr<curl_slist, FreeHeaders> headers(list);
+  set(curl, CURLOPT_HTTPHEADER, headers.get());
+
+  const CURLcode code = curl_easy_perform(curl);
+  if (exchange.thrown) std::rethrow_exception(exchange.thrown);
+  HttpAnswer& answer = exchange.answer;
+  if (code != CURLE_OK) {
+    answer.problem = reason.front() != '\0' ? reason.data() : curl_easy_strerror(code);
+    answer.is_hopeless = is_hopeless(code);
+  }
+  curl_off_t retry_after_s = 0;
+  if (curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after_s) == CURLE_OK) {
+    answer.retry_after_s = retry_after_s;
+  }
+  return answer;
+}
+
+}  // namespace retina

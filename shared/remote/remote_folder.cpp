@@ -1,0 +1,367 @@
+#include "shared/remote/remote_folder.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/hash.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
+#include "shared/remote/partial_file.h"
+#include "shared/remote/remote_access.h"
+
+namespace retina {
+namespace {
+
+constexpr int kMostVersions = 4;   // of a file that changes while it is read
+constexpr int kMostResponses = 3;  // that came whole, with content that is not
+constexpr int kTriesBeforeWarning = 3;
+constexpr const char* kSameSizeHint = "upload the data set again, all of its files";
+
+struct DownloadStopped {};
+struct VersionChanged {};  // the file is not the one that its first parts are from
+struct RangesIgnored {};   // the server sends whole files
+
+// "bytes 0-99/1234" -> its numbers; nothing where they are not there.
+struct ContentRange {
+  ByteRange range{};
+  std::uint64_t size_bytes = 0;
+};
+std::optional<ContentRange> parse_content_range(const std::string& text) {
+  unsigned long long begin = 0, last = 0, size = 0;
+  if (std::sscanf(text.c_str(), "bytes %llu-%llu/%llu", &begin, &last, &size) != 3) return {};
+  return ContentRange{.range = {.begin = begin, .end = last + 1}, .size_bytes = size};
+}
+
+// What a server that is asked for a file as it is must not do; empty: it does not.
+std::string encoding_problem(const HttpHead& head) {
+  if (head.content_encoding.empty() || head.content_encoding == "identity") return "";
+  return cat("it came with Content-Encoding ", printable(head.content_encoding),
+             ": a proxy on the way changes files");
+}
+
+}  // namespace
+
+struct RemoteFolder::State {
+  explicit State(const std::string& url, const RemoteOptions& o) : access(url), options(o) {}
+
+  RemoteAccess access;
+  RemoteOptions options;
+  std::mutex mutex{};
+  std::vector<HttpClient> idle{};  // clients with open connections
+  bool has_warned = false;
+
+  // A client for one request after the other, given back for the next file.
+  class Client {
+   public:
+    explicit Client(State& state) : state_(state) {
+      const std::lock_guard lock(state_.mutex);
+      if (state_.idle.empty()) return;
+      client_ = std::move(state_.idle.back());
+      state_.idle.pop_back();
+    }
+    ~Client() {
+      const std::lock_guard lock(state_.mutex);
+      state_.idle.push_back(std::move(client_));
+    }
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+    HttpClient& get() { return client_; }
+
+   private:
+    State& state_;
+    HttpClient client_{};
+  };
+
+  std::string name_of(const std::string& file) const { return cat(access.name(), "/", file); }
+
+  Error error_of(const std::string& file, const HttpAnswer& answer, const std::string& problem) {
+    const std::string name = name_of(file), text = access.without_secrets(problem);
+    const int status = answer.head.status;
+    if (status == 404 || status == 410) {
+      return {ErrorKind::kNoInput, cat(name, ": does not exist (", text, ")"),
+              "give the URL of a folder that coco-pack --output wrote, with all of its files"};
+    }
+    if (status == 401 || status == 403) {
+      return {ErrorKind::kNoInput, cat(name, ": may not be read (", text, ")"),
+              access.refusal_hint()};
+    }
+    if (status == 416) {
+      return {ErrorKind::kData, cat(name, ": is shorter than the manifest says (", text, ")"),
+              kSameSizeHint};
+    }
+    return {ErrorKind::kIo, cat(name, ": cannot be read (", text, ")"),
+            "check the URL and the network, then run the same command again"};
+  }
+
+  void warn(const std::string& file, const std::string& problem) {
+    {
+      const std::lock_guard lock(mutex);
+      if (std::exchange(has_warned, true)) return;
+    }
+    log_warning(name_of(file), ": ", access.without_secrets(problem),
+                "; such requests are made again");
+  }
+
+  // A file, or a range of it, that is asked for until all of it has come.
+  struct Fetch {
+    const std::string& file;
+    RetryPolicy policy = {};
+    // Before each try: what is still wanted; nothing: the whole file.
+    std::function<std::optional<ByteRange>()> on_try = {};
+    // "" or why the response is none of what was asked for; called with each response's head.
+    std::function<std::string(const HttpHead&)> check = {};
+    std::function<void(std::string_view)> take = {};
+    std::function<bool()> is_done = {};  // behind a response that came whole
+  };
+  void fetch(const Fetch& fetch, HttpClient& client, const std::stop_token& stop);
+};
+
+void RemoteFolder::State::fetch(const Fetch& fetch, HttpClient& client,
+                                const std::stop_token& stop) {
+  Retries retries(fetch.policy, stop);
+  bool has_renewed = false;
+  for (;;) {
+    HttpRequest request = access.request(fetch.file, stop);
+    request.range = fetch.on_try();
+    request.stall_s = options.stall_s;
+    bool is_first = true;
+    std::string wrong;
+    const HttpAnswer answer = client.get(
+        request,
+        [&](const HttpHead& head, std::string_view bytes) {
+          if (std::exchange(is_first, false)) wrong = fetch.check(head);
+          if (!wrong.empty()) return false;
+          fetch.take(bytes);
+          if (request.range) retries.reset();  // a file that is read whole begins anew
+          return true;
+        },
+        stop);
+    if (stop.stop_requested()) throw DownloadStopped{};
+    // A response without a body has not been looked at yet.
+    if (answer.is_ok() && is_first) wrong = fetch.check(answer.head);
+    if (answer.is_ok() && wrong.empty()) {
+      if (fetch.is_done()) return;
+      wrong = "the response ended before its last byte";
+    }
+    if (answer.head.status == 401 && !has_renewed && access.renew(request)) {
+      has_renewed = true;
+      continue;
+    }
+    const std::string problem = wrong.empty() ? describe_answer(answer) : wrong;
+    if (!may_pass(answer)) throw error_of(fetch.file, answer, problem);
+    if (retries.failed() + 1 == kTriesBeforeWarning) warn(fetch.file, problem);
+    log_debug(name_of(fetch.file), ": ", access.without_secrets(problem), "; trying again");
+    const bool goes_on = retries.wait(answer.retry_after_s);
+    if (stop.stop_requested()) throw DownloadStopped{};
+    if (!goes_on) throw error_of(fetch.file, answer, problem);
+  }
+}
+
+namespace {
+
+// One file on its way, by several threads.
+class Downloading {
+ public:
+  using Fetch = std::function<void(std::size_t part, const std::stop_token&)>;
+  explicit Downloading(PartialFile& target) : target_(target) {}
+
+  // Throws VersionChanged unless all responses are of one version.
+  void agree(const HttpHead& head, std::uint64_t size_bytes) {
+    const std::uint64_t version = xxh3(cat(size_bytes, " ", head.etag)) | 1;  // never 0
+    const std::lock_guard lock(mutex_);
+    if (version == target_.version()) return;
+    if (target_.version() != 0) throw VersionChanged{};
+    target_.begin(version);
+  }
+
+  // Gets all missing parts by `fetch`, on so many threads. The first exception ends them all.
+  void run(std::size_t thread_count, const std::stop_token& stop, const Fetch& fetch) {
+    for (std::size_t part = target_.part_count(); part > 0; --part) {
+      if (!target_.has(part - 1)) missing_.push_back(part - 1);
+    }
+    std::stop_source all;
+    const std::stop_callback forward(stop, [&all] { all.request_stop(); });
+    const auto work = [&] {
+      try {
+        while (const std::optional<std::size_t> part = next()) {
+          fetch(*part, all.get_token());
+          const std::lock_guard lock(mutex_);
+          target_.mark(*part);
+        }
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!thrown_) thrown_ = std::current_exception();
+        missing_.clear();
+        all.request_stop();
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      const std::size_t count = std::min(thread_count, missing_.size());
+      for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+      work();
+    }
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  std::optional<std::size_t> next() {
+    const std::lock_guard lock(mutex_);
+    if (missing_.empty()) return std::nullopt;
+    const std::size_t part = missing_.back();
+    missing_.pop_back();
+    return part;
+  }
+
+  PartialFile& target_;
+  std::mutex mutex_{};
+  std::vector<std::size_t> missing_{};  // the next one last
+  std::exception_ptr thrown_{};
+};
+
+[[noreturn]] void fail_by_size(const std::string& name, const std::string& got,
+                               std::uint64_t want_bytes) {
+  throw Error(ErrorKind::kData,
+              cat(name, ": has another size than the manifest says (got ", got, ", want ",
+                  want_bytes, " bytes)"),
+              kSameSizeHint);
+}
+
+}  // namespace
+
+RemoteFolder::RemoteFolder(const std::string& url, const RemoteOptions& options)
+    : state_(std::make_unique<State>(url, options)) {}
+RemoteFolder::~RemoteFolder() = default;
+RemoteFolder::RemoteFolder(RemoteFolder&&) noexcept = default;
+RemoteFolder& RemoteFolder::operator=(RemoteFolder&&) noexcept = default;
+
+const std::string& RemoteFolder::name() const {
+  return state_->access.name();
+}
+
+std::string RemoteFolder::read(const std::string& file, std::uint64_t most_bytes,
+                               const IsWhole& is_whole) const {
+  std::string content;
+  int responses = 0;
+  State::Client client(*state_);
+  state_->fetch(
+      {.file = file,
+       .policy = state_->options.opening,
+       .on_try =
+           [&] {
+             content.clear();
+             return std::nullopt;
+           },
+       .check = encoding_problem,
+       .take =
+           [&](std::string_view bytes) {
+             content += bytes;
+             if (content.size() <= most_bytes) return;
+             throw Error(ErrorKind::kData,
+                         cat(state_->name_of(file), ": is too large (got more than ", most_bytes,
+                             " bytes)"),
+                         kSameSizeHint);
+           },
+       .is_done = [&] { return ++responses == kMostResponses || !is_whole || is_whole(content); }},
+      client.get(), {});
+  return content;
+}
+
+bool RemoteFolder::download(const Download& download, const std::stop_token& stop) const {
+  State& state = *state_;
+  const std::uint64_t size_bytes = download.size_bytes;
+  const std::string name = state.name_of(download.file);
+  PartialFile target(download.descriptor, size_bytes, state.options.part_bytes);
+
+  const auto fetch_part = [&](Downloading& all, std::size_t part, const std::stop_token& token) {
+    ByteRange wanted = target.range_of(part);
+    const auto check = [&](const HttpHead& head) -> std::string {
+      if (head.status == 200) throw RangesIgnored{};
+      const auto got = parse_content_range(head.content_range);
+      if (head.status != 206 || !got) return cat("HTTP ", head.status, " without a range");
+      if (std::string problem = encoding_problem(head); !problem.empty()) return problem;
+      if (got->size_bytes != size_bytes) fail_by_size(name, cat(got->size_bytes), size_bytes);
+      if (got->range.begin != wanted.begin || got->range.end != wanted.end) {
+        return cat("got bytes ", got->range.begin, " to ", got->range.end, ", want ", wanted.begin,
+                   " to ", wanted.end);
+      }
+      all.agree(head, size_bytes);
+      return "";
+    };
+    State::Client client(state);
+    state.fetch({.file = download.file,
+                 .policy = state.options.downloading,
+                 .on_try = [&] { return wanted; },
+                 .check = check,
+                 .take =
+                     [&](std::string_view bytes) {
+                       bytes = bytes.substr(0, wanted.size_bytes());
+                       target.write(wanted.begin, bytes);
+                       wanted.begin += bytes.size();
+                     },
+                 .is_done = [&] { return wanted.size_bytes() == 0; }},
+                client.get(), token);
+  };
+
+  // By one request, for a server that knows no ranges.
+  const auto fetch_whole = [&] {
+    target.begin(0);
+    std::uint64_t got_bytes = 0;
+    State::Client client(state);
+    state.fetch({.file = download.file,
+                 .policy = state.options.downloading,
+                 .on_try =
+                     [&] {
+                       got_bytes = 0;
+                       return std::nullopt;
+                     },
+                 .check = encoding_problem,
+                 .take =
+                     [&](std::string_view bytes) {
+                       if (got_bytes + bytes.size() > size_bytes) {
+                         fail_by_size(name, "more", size_bytes);
+                       }
+                       target.write(got_bytes, bytes);
+                       got_bytes += bytes.size();
+                     },
+                 .is_done = [&] { return got_bytes == size_bytes; }},
+                client.get(), stop);
+  };
+
+  for (int versions = 1;; ++versions) {
+    try {
+      Downloading all(target);
+      all.run(state.options.connections, stop, [&](std::size_t part, const std::stop_token& token) {
+        fetch_part(all, part, token);
+      });
+      break;
+    } catch (const DownloadStopped&) {
+      return false;
+    } catch (const RangesIgnored&) {
+      try {
+        fetch_whole();
+        break;
+      } catch (const DownloadStopped&) {
+        return false;
+      }
+    } catch (const VersionChanged&) {
+      if (versions == kMostVersions) {
+        throw Error(ErrorKind::kData, cat(name, ": changes while it is read"), kSameSizeHint);
+      }
+      target.begin(0);
+    }
+  }
+  target.finish();
+  return true;
+}
+
+}  // namespace retina

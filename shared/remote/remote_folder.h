@@ -1,0 +1,61 @@
+// A folder of files behind a URL (remote_access.h says which), read over HTTP: small files whole,
+// large ones by ranges side by side. Every request is made again after what may pass (retries.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "shared/remote/retries.h"
+
+namespace retina {
+
+struct RemoteOptions {
+  std::size_t connections = 8;  // of one file
+  // A connection's share of one file at a time. Azure and Amazon advise 8 to 16 MB.
+  std::uint64_t part_bytes = std::uint64_t{8} << 20;
+  int stall_s = 30;  // see HttpRequest
+  // Of the first files that are wanted: a host that is not there should say so soon.
+  RetryPolicy opening = {.tries = 5};
+  RetryPolicy downloading = {};  // about a minute without anything
+};
+
+class RemoteFolder {
+ public:
+  // Asks nothing yet. Throws kUsage: the URL is none that can be read.
+  explicit RemoteFolder(const std::string& url, const RemoteOptions& options = {});
+  ~RemoteFolder();
+  RemoteFolder(RemoteFolder&&) noexcept;
+  RemoteFolder& operator=(RemoteFolder&&) noexcept;
+
+  // For people: without its secrets.
+  const std::string& name() const;
+
+  // The whole content of a small file. Errors name its URL, without secrets, and what the service
+  // said. Throws kNoInput: it does not exist, or may not be read; kIo: it did not come, in spite of
+  // all tries; kData: it is larger than `most_bytes`. Content that `is_whole` refuses is asked for
+  // again, twice: not every response tells its length.
+  using IsWhole = std::function<bool(const std::string&)>;
+  std::string read(const std::string& file, std::uint64_t most_bytes,
+                   const IsWhole& is_whole = {}) const;
+
+  // Brings the file, which has `size_bytes`, into an open file, and goes on where an earlier call
+  // for it ended as long as the source is the same (ETag and size). Content is not checked: a proxy
+  // may have changed it. Returns false when it was stopped. Throws as read(), kData where the size
+  // is another, and std::system_error where the local disk fails. Thread-safe.
+  struct Download {
+    const std::string& file;
+    std::uint64_t size_bytes = 0;
+    int descriptor = -1;
+  };
+  bool download(const Download& download, const std::stop_token& stop) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace retina

@@ -1,0 +1,62 @@
+#include "shared/remote/retries.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include "shared/base/cat.h"
+#include "shared/base/printable.h"
+
+namespace retina {
+namespace {
+
+constexpr std::int64_t kLongestWishSeconds = 600;
+
+std::chrono::milliseconds jittered(std::chrono::milliseconds most) {
+  // Ranks must differ, and nothing is computed from it.
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  return std::chrono::milliseconds(
+      std::uniform_int_distribution<std::int64_t>(0, most.count())(random));
+}
+
+// The text of <NAME>...</NAME>; empty: there is none.
+std::string element(const std::string& xml, const std::string& name) {
+  const std::string open = cat("<", name, ">");
+  const std::size_t at = xml.find(open);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + open.size();
+  return xml.substr(begin, xml.find('<', begin) - begin);
+}
+
+}  // namespace
+
+bool Retries::wait(std::int64_t retry_after_s) {
+  if (++failed_ >= policy_.tries) return false;
+  const auto grown = policy_.first_pause * (std::int64_t{1} << std::min(failed_ - 1, 20));
+  const std::chrono::milliseconds pause =
+      std::max(jittered(std::min(policy_.longest_pause, grown)),
+               std::chrono::milliseconds(1000 * std::min(retry_after_s, kLongestWishSeconds)));
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait_for(lock, stop_, pause, [] { return false; });
+  return !stop_.stop_requested();
+}
+
+bool may_pass(const HttpAnswer& answer) {
+  const int status = answer.head.status;
+  if (status >= 400) return status == 408 || status == 429 || status >= 500;
+  return !answer.is_hopeless && (status < 300 || !answer.problem.empty());
+}
+
+std::string describe_answer(const HttpAnswer& answer) {
+  if (answer.head.status < 300 || !answer.problem.empty()) return escaped(answer.problem);
+  const std::string code = element(answer.refusal, "Code");
+  std::string message = element(answer.refusal, "Message");
+  message = message.substr(0, message.find('\n'));  // Azure adds request id and time
+  return cat("HTTP ", answer.head.status, code.empty() ? "" : " ", printable(code),
+             message.empty() ? "" : ": ", escaped(message));
+}
+
+}  // namespace retina

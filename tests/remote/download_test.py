@@ -1,0 +1,258 @@
+"""One file over a connection with faults: every byte arrives, or one line says why not."""
+import random
+import sys
+import time
+import unittest
+
+import fault_server as faults
+from remote_case import DATA, IO, NO_INPUT, SECRET, USAGE, RemoteCase
+
+PART, PARTS = 10_000, 7
+SIZE = PART * PARTS - 123
+
+
+class Download(RemoteCase):
+    def setUp(self):
+        super().setUp()
+        self.content = random.Random(1).randbytes(SIZE)
+        (self.folder / "file").write_bytes(self.content)
+        self.out = self.room / "out"
+
+    def download(self, code=0, size=SIZE, url=None, tries=5, stall=30, connections=4, **environment):
+        return self.run_program("remote_reader", "download", url or self.server.url, "file", size,
+                                self.out, PART, tries, 5, stall, connections, code=code, **environment)
+
+    def expect_whole(self):
+        self.assertEqual(self.out.read_bytes(), self.content)
+
+    def test_comes_by_ranges_side_by_side(self):
+        self.download()
+        self.expect_whole()
+        self.assertEqual(len(self.server.requests), PARTS)
+        self.assertEqual({r.headers["Accept-Encoding"] for r in self.server.requests}, {"identity"})
+
+    def test_arrives_whole_through_every_fault_that_passes(self):
+        passing = [faults.cut, faults.closed, faults.truncated, faults.without_length, faults.reset,
+                   faults.wrong_range, faults.gzipped, faults.too_long, faults.status(500),
+                   faults.status(503, b"<Error><Code>SlowDown</Code></Error>"), faults.status(429),
+                   faults.status(408), faults.changed]
+        for fault in passing:
+            for place in (0, 3):
+                with self.subTest(fault=getattr(fault, "__name__", "status"), place=place):
+                    self.out.unlink(missing_ok=True)
+                    self.server.faults = [faults.Request.serve] * place + [fault]
+                    self.download()
+                    self.expect_whole()
+
+    def test_what_has_come_of_a_part_is_not_asked_for_again(self):
+        self.server.faults = [faults.cut]
+        self.download(connections=1)
+        self.expect_whole()
+        self.assertEqual(self.server.requests[1].asked, (PART // 2, PART - 1))
+
+    def test_a_storm_of_503_ends_with_the_storm(self):
+        self.server.faults = [faults.status(503, b"<Error><Code>ServerBusy</Code></Error>")] * 8
+        done = self.download(connections=2, tries=9)
+        self.expect_whole()
+        self.assertEqual(done.stderr.count("warning: "), 1)
+        self.assertIn("HTTP 503 ServerBusy; such requests are made again", done.stderr)
+
+    def test_a_storm_without_end_is_an_error(self):
+        self.server.fault = lambda request: faults.status(503, b"<Error><Code>ServerBusy</Code></Error>")
+        self.expect_error(self.download(code=IO, tries=3, connections=1), self.server.url + "/file",
+                          "HTTP 503 ServerBusy", "hint: check the URL and the network")
+        self.assertEqual(len(self.server.requests), 3)
+
+    def test_waits_as_long_as_the_server_asks(self):
+        for fault in (faults.status(429, Retry_After="1"), faults.busy_until(2)):
+            self.out.unlink(missing_ok=True)
+            self.server.faults = [fault]
+            begin = time.monotonic()
+            self.download(connections=1)
+            self.assertGreaterEqual(time.monotonic() - begin, 0.9)
+            self.expect_whole()
+
+    def test_a_stalled_connection_is_given_up(self):
+        self.server.faults = [faults.stall]
+        begin = time.monotonic()
+        self.download(connections=1, stall=1)
+        self.expect_whole()
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_a_killed_download_goes_on(self):
+        self.server.faults = [faults.Request.serve] * 4
+        self.server.fault = lambda request: faults.status(503)
+        self.download(code=IO, tries=1, connections=1)
+        self.server.fault, self.server.requests = lambda request: None, []
+        self.download()
+        self.expect_whole()
+        self.assertEqual(len(self.server.requests), PARTS - 4)
+
+    def test_parts_of_another_version_do_not_count(self):
+        self.server.faults = [faults.Request.serve] * 4
+        self.server.fault = lambda request: faults.status(503)
+        self.download(code=IO, tries=1, connections=1)
+        self.content = self.content[::-1]
+        (self.folder / "file").write_bytes(self.content)
+        self.server.versions["file"] = 1
+        self.server.fault = lambda request: None
+        self.download()
+        self.expect_whole()
+
+    def test_a_file_that_never_stays_the_same_is_an_error(self):
+        self.server.fault = lambda request: faults.changed
+        self.expect_error(self.download(code=DATA), "changes while it is read")
+
+    def test_another_size_is_an_error_at_once(self):
+        self.expect_error(self.download(code=DATA, size=SIZE - 1), "has another size",
+                          f"got {SIZE}, want {SIZE - 1} bytes")
+        self.out.unlink()
+        self.expect_error(self.download(code=DATA, size=SIZE + 5 * PART), self.server.url + "/file")
+
+    def test_a_server_without_ranges_sends_it_whole(self):
+        self.server.has_ranges = False
+        self.server.faults = [faults.Request.serve, faults.cut, faults.closed]
+        self.download(connections=1)
+        self.expect_whole()
+        self.out.unlink()
+        self.expect_error(self.download(code=DATA, size=SIZE - 1), "has another size")
+
+    def test_a_proxy_that_compresses_everything_is_named(self):
+        self.server.fault = lambda request: faults.gzipped
+        self.expect_error(self.download(code=IO, tries=2, connections=1), "Content-Encoding gzip", "proxy")
+
+    def test_what_does_not_exist(self):
+        (self.folder / "file").unlink()
+        self.expect_error(self.download(code=NO_INPUT), "does not exist",
+                          "HTTP 404 BlobNotFound: The specified blob does not exist.")
+
+    def test_nobody_listens(self):
+        server = self.serve()
+        server.server.server_close()
+        self.expect_error(self.download(code=IO, url=server.url, tries=2), "cannot be read")
+
+    def test_a_full_disk_is_not_the_network(self):
+        self.out.symlink_to("/dev/full")
+        done = self.run_program("remote_reader", "download", self.server.url, "file", SIZE, self.out,
+                                PART, 3, 5, 30, code=69)
+        self.assertNotIn("cannot be read", done.stderr)
+
+    def test_urls_that_cannot_be_opened(self):
+        for url, text in (("ftp://host/set", "want https://, azure:// or s3://"),
+                          ("http://example.com/set", "is not encrypted"),
+                          ("http://127.0.0.1.example.com/set", "is not encrypted"),
+                          ("azure://account", "want azure://ACCOUNT/CONTAINER/PATH"),
+                          ("s3://", "want s3://BUCKET/PATH")):
+            self.expect_error(self.download(code=USAGE, url=url), text)
+
+
+class Credentials(RemoteCase):
+    """Each service's own, checked by the server; none of them is ever printed."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "file name").write_bytes(b"content")
+        self.problems = []
+
+    def read(self, url, code=0, **environment):
+        done = self.run_program("remote_reader", "read", url, "file name", code=code, **environment)
+        self.expect_no_secret(done.stdout, done.stderr)
+        self.assertEqual(self.problems, [])
+        if code == 0:
+            self.assertEqual(done.stdout, "content")
+        return done
+
+    def check(self, problem_of):
+        def check(request):
+            problem = problem_of(request)
+            if problem:
+                self.problems.append(problem)
+                return faults.status(403)
+            return None
+        self.server.check = check
+
+    def test_a_signature_in_the_query_goes_with_each_file(self):
+        query = f"sv=2022-11-02&sp=r&sig={SECRET.replace('+', '%2B').replace('/', '%2F')}"
+        self.check(lambda r: None if r.query == query else f"query {r.query}")
+        self.read(f"{self.server.url}/?{query}")
+        self.server.check = lambda request: faults.azure_refusal
+        self.expect_error(self.read(f"{self.server.url}?{query}", code=NO_INPUT), "may not be read",
+                          "HTTP 403 AuthenticationFailed: Server failed to authenticate the request.")
+
+    def test_name_and_password_in_the_url(self):
+        self.check(lambda r: None if r.headers["Authorization"] == "Basic bWU6cGFzczEyMzQ1" else "no")
+        done = self.read(self.server.url.replace("http://", "http://me:pass12345@"))
+        self.assertNotIn("pass12345", done.stderr)
+
+    def test_azure_with_a_sas(self):
+        self.server.prefix = "/container/some path"
+        self.check(lambda r: None if r.query == f"sp=r&sig={SECRET}" and r.headers["x-ms-version"]
+                   and r.path == "/container/some%20path/file%20name" else f"{r.path} {r.query}")
+        self.read("azure://account/container/some path", AZURE_STORAGE_ENDPOINT=self.server.root,
+                  AZURE_STORAGE_SAS_TOKEN=f"?sp=r&sig={SECRET}")
+        self.server.check = lambda request: faults.azure_refusal
+        self.expect_error(
+            self.read("azure://account/container/some path", NO_INPUT,
+                      AZURE_STORAGE_ENDPOINT=self.server.root,
+                      AZURE_STORAGE_SAS_TOKEN=f"sp=r&sig={SECRET}"),
+            "azure://account/container/some path/file name: may not be read", "AuthenticationFailed",
+            "hint: AZURE_STORAGE_SAS_TOKEN")
+
+    def test_azure_with_the_machines_identity(self):
+        identity = self.serve()
+        tokens = iter(range(10))
+
+        def token(request):
+            self.assertEqual((request.headers["Metadata"], request.path),
+                             ("true", "/metadata/identity/oauth2/token"))
+            self.assertEqual(request.query, "api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com"
+                             "%2F&client_id=an-id")
+            body = f'{{"access_token":"{SECRET}-{next(tokens)}","expires_in":"86399"}}'.encode()
+            request.answer(200, {"Content-Length": len(body)}, body)
+        identity.faults = [faults.status(429)]
+        identity.fault = lambda request: token
+        # The first token has ended when it is used.
+        self.server.faults = [faults.status(401)]
+        self.server.fault = lambda r: (None if r.headers["Authorization"] == f"Bearer {SECRET}-1"
+                                       else faults.status(403))
+        self.server.prefix = "/container"
+        environment = {"AZURE_STORAGE_ENDPOINT": self.server.root, "AZURE_CLIENT_ID": "an-id",
+                       "AZURE_POD_IDENTITY_AUTHORITY_HOST": identity.root}
+        self.read("azure://account/container/", **environment)
+        self.server.fault = lambda request: faults.azure_refusal
+        self.expect_error(self.read("azure://account/container", NO_INPUT, **environment),
+                          "may not be read", "hint: give the machine's identity the role")
+        identity.fault = lambda request: faults.status(400, b'{"error":"invalid_request"}')
+        self.expect_error(self.read("azure://account/container", NO_INPUT, **environment),
+                          "azure://account/container: the machine's managed identity gives no token",
+                          "HTTP 400", "hint: set AZURE_STORAGE_SAS_TOKEN")
+
+    def test_s3_signs_its_requests(self):
+        self.server.prefix = "/bucket/some path"
+        for token in (None, "session" + SECRET):
+            self.check(lambda r: faults.sigv4_problem(r, "AKIAEXAMPLE", SECRET, "eu-central-1", token))
+            environment = {"AWS_ENDPOINT_URL": self.server.root, "AWS_ACCESS_KEY_ID": "AKIAEXAMPLE",
+                           "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "eu-central-1"}
+            if token:
+                environment["AWS_SESSION_TOKEN"] = token
+            self.read("s3://bucket/some path/", **environment)
+        self.server.check = lambda request: faults.s3_refusal
+        done = self.read("s3://bucket/some path", NO_INPUT, **environment)
+        self.expect_error(done, "HTTP 403 SignatureDoesNotMatch: The request signature", "s3:GetObject")
+        self.assertNotIn("AKIAEXAMPLE", done.stderr)
+
+    def test_s3_without_a_key_is_not_signed(self):
+        self.server.prefix = "/bucket"
+        self.check(lambda r: r.headers.get("Authorization"))
+        self.read("s3://bucket", AWS_ENDPOINT_URL_S3=self.server.root)
+
+    def test_a_redirect_is_followed_without_credentials(self):
+        other = self.serve()
+        moved = faults.status(302, Location=f"{other.url}/file%20name")
+        self.server.fault = lambda request: moved
+        self.read(self.server.url.replace("http://", "http://me:pass12345@"))
+        self.assertIsNone(other.requests[0].headers.get("Authorization"))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -1,0 +1,68 @@
+"""Training, validation and evaluation on data sets by URL: the bits of a local folder, and no secret in
+anything that a job leaves."""
+import json
+import subprocess
+import sys
+import unittest
+
+import fault_server as faults
+from remote_case import CLEAN, SECRET, RemoteCase, program
+
+MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+       "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"}
+TRAINING = ("--task classify --backbone cifar-cnn --images-per-step 6 --steps 4 --lr 0.001 --warmup-steps 2 "
+            "--compute-threads 1 --threads 1 --device cpu --recipe none --log-level debug").split()
+
+
+class RemoteTraining(RemoteCase):
+    def setUp(self):
+        super().setUp()
+        images = self.room / "images"
+        self.run_program("render_classes", "--output", images, "--layout", "folders", "--side", 200,
+                         "--train", 12, "--validation", 10)
+        for split in ("train", "val"):
+            self.run_program("coco-pack", "--format", "folders", "--images", images / split,
+                             "--output", self.folder / split, "--shard-size", "64KiB")
+
+    def train(self, output, root, ranks=1, code=0, **environment):
+        words = [program("retina-train"), "--train", self.with_query(f"{root}/train"), "--validation",
+                 self.with_query(f"{root}/val"), "--output", output, *TRAINING]
+        if str(root).startswith("http"):
+            words += ["--scratch", self.scratch]
+        launch = (f"mpirun -np {ranks} --oversubscribe --bind-to none".split() if ranks > 1 else [])
+        done = subprocess.run([*launch, *map(str, words)], capture_output=True, text=True, timeout=300,
+                              env=CLEAN | MPI | environment)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def with_query(self, place):
+        return f"{place}?sp=r&sig={SECRET}" if place.startswith("http") else place
+
+    def test_has_the_bits_of_a_local_set_and_keeps_no_secret(self):
+        self.train(self.room / "local", self.folder)
+        self.server.faults = [faults.status(503), faults.cut, faults.Request.serve, faults.truncated]
+        done = self.train(self.room / "remote", self.server.url)
+        both = self.train(self.room / "ranks", self.server.url, ranks=2)
+        losses = [[json.loads(line).get("loss")
+                   for line in (self.room / run / "metrics.jsonl").read_text().splitlines()]
+                  for run in ("local", "remote")]
+        self.assertEqual(*losses)
+        self.assertIn(f"{self.server.url}/train is a URL: ", done.stderr)
+        evaluated = self.run_program(
+            "retina-eval", "--model", self.room / "remote", "--data", self.with_query(f"{self.server.url}/val"),
+            "--output", self.room / "evaluation", "--device", "cpu", "--scratch", self.scratch, **MPI)
+        self.server.fault = lambda request: faults.azure_refusal
+        refused = self.train(self.room / "refused", self.server.url, code=66)
+        self.expect_error(refused, "may not be read", "AuthenticationFailed")
+        self.expect_no_secret(*(text for one in (done, both, evaluated, refused)
+                                for text in (one.stdout, one.stderr)))
+        self.assertTrue(all(SECRET in request.query for request in self.server.requests))
+        kept = [path for path in self.room.rglob("*") if path.is_file()]
+        self.assertTrue({"config.json", "metrics.jsonl"} <= {path.name for path in kept})
+        for path in kept:
+            self.assertNotIn(SECRET.encode(), path.read_bytes(), path)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
