@@ -20,7 +20,7 @@ image_names=(jpegimages images image imgs img)
 annotation_names=(annotations annotation xmls xml labels)
 # What lies in a folder of detection data and never in one of class folders.
 detection_names=("${image_names[@]}" "${annotation_names[@]}" imagesets obj_train_data obj.data
-  '*.names' '*.xml' 'data.y?(a)ml' '_annotations.*' 'instances_*.json')
+  'labeltxt*' '*.geojson' '*.names' '*.xml' 'data.y?(a)ml' '_annotations.*' 'instances_*.json')
 image_files=(-type f ! -name '.*' '(' -iname '*.jpg' -o -iname '*.jpeg' -o -iname '*.png'
   -o -iname '*.webp' -o -iname '*.bmp' -o -iname '*.tif' -o -iname '*.tiff' ')')
 image_ending='\.(jpe?g|png|webp|bmp|tiff?)'
@@ -342,6 +342,39 @@ find_csv() {  # SPLIT
   has_images "$images"
 }
 
+# --- xView and DOTA --------------------------------------------------------------------------------
+is_xview() { head -c 65536 "$1" | grep -ac '"bounds_imcoords"' >/dev/null; }  # FILE
+
+find_xview() {  # SPLIT
+  annotations=$(annotation_file "$1" is_xview '*.geojson')
+  [ -n "$annotations" ] || return 1
+  images=$({ head -c 1000000 "$annotations" | grep -aoE '"image_id"[[:space:]]*:[[:space:]]*"[^"]*"' |
+    sed -E 's/^[^:]*:[[:space:]]*"//; s/"$//' | uniq | sed -n 1,50p; } |
+    folder_of_images "$(dirname "$annotations")" "$1")
+  has_images "$images"
+}
+
+# labelTxt, of several versions the newest. It may hold a folder of its own, and beside that one of the
+# boxes' upright hulls.
+find_dota_in() {  # FOLDER
+  annotations=$(entries "$1" 'labeltxt*' | tail -n 1)
+  images=$(entry "$1" images)
+  [ -n "$images" ] && [ -n "$annotations" ] || return 1
+  has_entry "$annotations" '*.txt' || annotations=$(entry "$annotations" '!(*hbb*|*rec*)')
+  has_entry "$annotations" '*.txt'
+}
+
+find_dota() {  # SPLIT
+  local folder
+  while IFS= read -r folder; do
+    if find_dota_in "$folder"; then return; fi
+  done < <(split_folders "$root" "$1")
+  annotations=$(split_folders "$(entry "$root" 'labeltxt*')" "$1" | sed -n 1p)
+  images=$(split_folders "$(entry "$root" images)" "$1" | sed -n 1p)
+  if [ -n "$images" ] && has_entry "$annotations" '*.txt'; then return; fi
+  [ "$1" = train ] && find_dota_in "$root"
+}
+
 # --- Classification --------------------------------------------------------------------------------
 find_cifar10() {  # SPLIT
   images=$root
@@ -389,7 +422,7 @@ find_split() { annotations="" images=""; "find_$format" "$1"; }  # SPLIT
 
 # Whether FOLDER itself holds a data set.
 find_format() {  # FOLDER
-  local candidates=(voc yolo coco csv folders) split
+  local candidates=(xview dota voc yolo coco csv folders) split
   root=$1 classes=""
   declare -gA images_of=() annotations_of=()
   if has_entry "$root" 'data_batch_*.bin'; then candidates=(cifar10); fi
@@ -421,6 +454,7 @@ find_data_set() {  # FOLDER
   case $format in
     voc) join_voc ;;
     csv) classes=$(entry "$root" classes.csv class_list.csv) ;;
+    xview) classes=$(entry "$root" '*class_labels.txt') ;;
   esac
 }
 
@@ -442,6 +476,6 @@ no_data_set() {  # FOLDER
   if has_images "$1"; then
     fail 66 "DATA=$1 has images, but nothing that says what is on them; $layouts"
   fi
-  fail 66 "DATA=$1 holds no data set of COCO, YOLO, Pascal VOC, CSV or CIFAR-10, and no folders of" \
+  fail 66 "DATA=$1 holds no data set of COCO, YOLO, Pascal VOC, CSV, xView, DOTA or CIFAR-10, and no folders of" \
     "images by class; $layouts"
 }

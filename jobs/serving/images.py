@@ -10,6 +10,7 @@ import typing
 from PIL import Image, UnidentifiedImageError
 
 from request import BAD, FEWER, INPUT, TOO_LARGE, Refused
+from tiles import tile_count
 
 OTHER_IMAGES = {b"\x89PNG": "PNG", b"RIFF": "WebP", b"GIF8": "GIF", b"BM": "BMP",
                 b"II*\0": "TIFF", b"MM\0*": "TIFF"}
@@ -27,15 +28,23 @@ class Jpeg(typing.NamedTuple):
         return self.width * self.height
 
 
-def jpegs_of(elements, limits, size=None):
+def jpegs_of(elements, limits, size=None, tiling=None):
     """The JPEGs of a request in order, all checked, none decoded. `size`: (height, width) of a model
     that takes no other."""
+    if tiling and size:
+        raise Refused(BAD, f"tile: this model takes {size[1]}x{size[0]} only; hint: leave it out, or "
+                      "convert without --onnx-static")
     jpegs = [jpeg_of(f"{INPUT}[{number}]", element, limits, size)
              for number, element in enumerate(elements)]
     pixels = sum(jpeg.pixels for jpeg in jpegs)
     if pixels > limits.max_request_pixels:
         raise Refused(TOO_LARGE, f"{INPUT}: {pixels} pixels in all (the limit is "
                       f"{limits.max_request_pixels}); {FEWER}")
+    tiles = sum(tile_count(jpeg.width, jpeg.height, tiling) for jpeg in jpegs) if tiling else 0
+    if tiles > limits.max_tiles:
+        raise Refused(TOO_LARGE, f"tile: {tiles} tiles of {tiling[0]} px in all (the limit is "
+                      f"{limits.max_tiles}); hint: a larger tile, less overlap, or fewer images at a "
+                      "time")
     return jpegs
 
 

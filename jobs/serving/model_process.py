@@ -3,6 +3,7 @@ it ended, hung or took too much memory. Knows nothing of MLServer.
 """
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -10,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import typing
 
 from frames import LENGTH, frame
 from request import BUSY, FAILED, Refused
@@ -31,12 +33,24 @@ class Ended(Exception):
         self.is_guilty = is_guilty
 
 
+class Sent(typing.NamedTuple):
+    """A request that waits for its answer."""
+    answer: asyncio.Future
+    images: int
+    timeout: asyncio.Timeout
+    seconds: int
+
+    def wait_anew(self):
+        with contextlib.suppress(RuntimeError):  # it is over
+            self.timeout.reschedule(asyncio.get_running_loop().time() + self.seconds)
+
+
 class Child:
     """One life of the program."""
 
     def __init__(self, process, reader, writer):
         self._process, self._reader, self._writer = process, reader, writer
-        self._sent = collections.deque()  # (future of the answer, images)
+        self._sent = collections.deque()
         self._reason = None  # why it was killed
         self.has_ended = False
         self.description = None
@@ -67,14 +81,16 @@ class Child:
         child._task = asyncio.create_task(child._receive())
         return child
 
-    async def ask(self, elements, limits):
+    async def ask(self, elements, tiling, limits):
         """The answer's message. Raises Ended."""
         answer = asyncio.get_running_loop().create_future()
-        self._sent.append((answer, len(elements)))
-        seconds = limits.max_image_seconds * sum(images for _, images in self._sent)
-        self._writer.writelines(frame({}, elements))
+        seconds = limits.max_image_seconds * (
+            len(elements) + sum(sent.images for sent in self._sent))
+        timeout = asyncio.timeout(seconds)
+        self._sent.append(Sent(answer, len(elements), timeout, seconds))
+        self._writer.writelines(frame({"tiling": tiling}, elements))
         try:
-            async with asyncio.timeout(seconds):
+            async with timeout:
                 return await asyncio.shield(answer)
         except TimeoutError:
             self._reason = f"took longer than {seconds} seconds (the limit is max_image_seconds)"
@@ -94,15 +110,18 @@ class Child:
         try:
             while True:
                 message = await self._message()
-                answer, _ = self._sent.popleft()
-                answer.set_result(message)
+                if "tiles_left" in message:  # the model is at work, however many there were
+                    for sent in self._sent:
+                        sent.wait_anew()
+                else:
+                    self._sent.popleft().answer.set_result(message)
         except (ConnectionError, EOFError, IndexError, ValueError):
             pass
         finally:
             self.has_ended = True
             reason = await self._end()
-            for place, (answer, _) in enumerate(self._sent):
-                answer.set_exception(Ended(f"its process {reason}", is_guilty=place == 0))
+            for place, sent in enumerate(self._sent):
+                sent.answer.set_exception(Ended(f"its process {reason}", is_guilty=place == 0))
 
     async def _end(self):
         """What became of the process, in words."""
@@ -136,13 +155,14 @@ class ModelProcess:
         if child:
             await child.stop()
 
-    async def ask(self, elements):
-        """The answer's outputs and the seconds that the model took for each image. Raises Refused."""
+    async def ask(self, elements, tiling=None):
+        """The answer's outputs and the seconds that the model took for each image or tile.
+        Raises Refused."""
         async with self._turns:  # in the order of arrival
             while True:
                 child = await self._running()
                 try:
-                    answer = await child.ask(elements, self._limits)
+                    answer = await child.ask(elements, tiling, self._limits)
                 except Ended as ended:
                     if ended.is_guilty:
                         raise Refused(FAILED, f"the model failed: {ended}") from None

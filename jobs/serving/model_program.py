@@ -5,8 +5,10 @@ each other's interpreter lock.
 
 usage: model_program.py '{"path": MODEL.onnx, "is_trusted": false, "limits": {...}}'
 
-The first answer says what the model is. Requests: {"sizes": [...]} with elements as parts. Answers:
-{"outputs": [...], "seconds": [...]}, or {"status": HTTP, "problem": "one line"}.
+The first answer says what the model is. Requests: {"tiling": null, "sizes": [...]} with elements as
+parts; with [side, overlap] for tiling, images are cut into tiles. Answers: {"outputs": [...],
+"seconds": [...]}, or {"status": HTTP, "problem": "one line"}; between them {"tiles_left": COUNT} for
+each tile that is done.
 """
 import collections
 import contextlib
@@ -24,9 +26,10 @@ import time
 
 from answers import ANSWERS, NAMES
 from frames import LENGTH, frame
-from images import Jpeg, decoded, jpegs_of
+from images import decoded, jpegs_of
 from onnx_model import BadModel, OnnxModel, first_line, refusal
-from request import FAILED, Limits, Refused
+from request import BAD, FAILED, Limits, Refused
+from tiles import cut, merge, tiles_of
 
 GPU_BATCH_IMAGES = 8
 
@@ -56,23 +59,45 @@ class Room:
 class Asked:
     """A request on its way."""
 
-    def __init__(self, count):
+    def __init__(self):
+        self.tiles, self.results, self.seconds = [], [], []
+        self.missing = None  # not known
+        self.refused = None
+
+    def expect(self, tiles):
+        """`tiles`: of each image, in order; [None] of one that stays whole."""
+        self.tiles = tiles
+        count = sum(map(len, tiles))
         self.results, self.seconds = [None] * count, [0.0] * count
         self.missing = count
-        self.refused = None
+
+    @property
+    def has_tiles(self):
+        return self.tiles[0][0] is not None
+
+    def results_of_images(self, ids):
+        if not self.has_tiles:
+            return self.results
+        results = iter(self.results)
+        return [merge([next(results) for _ in rects], rects, ids) for rects in self.tiles]
 
 
 @dataclasses.dataclass
 class Waiting:
-    """A decoded image that waits for the model: `place` of those that `asked` has."""
+    """A decoded image, or a tile of one, that waits for the model: `place` of those that `asked` has."""
     asked: Asked
     place: int
-    jpeg: Jpeg
-    planes: bytearray
+    size: tuple  # height, width
+    planes: bytes
 
     @property
-    def size(self):
-        return self.jpeg.height, self.jpeg.width
+    def pixels(self):
+        return self.size[0] * self.size[1]
+
+
+def check_takes_tiles(model):
+    if model.kind != "detector":
+        raise Refused(BAD, f"tile: the model is a {model.kind} (want a detector); hint: leave it out")
 
 
 class Pipeline:
@@ -85,23 +110,47 @@ class Pipeline:
         self._next = None  # of another size than the batch before it
         threading.Thread(target=self._compute, daemon=True).start()
 
-    def add(self, elements):
-        asked = Asked(len(elements))
+    def add(self, elements, tiling=None):
+        asked = Asked()
         self._asked.append(asked)
         try:
-            for place, jpeg in enumerate(jpegs_of(elements, self._limits, self._model.size)):
-                self._room.take(jpeg.pixels)
-                try:
-                    planes = decoded(jpeg)
-                except BaseException:
-                    self._room.give(jpeg.pixels)
-                    raise
-                self._decoded.put(Waiting(asked, place, jpeg, planes))
-                planes = None  # the model's alone
+            jpegs = jpegs_of(elements, self._limits, self._model.size, tiling)
+            if tiling:
+                check_takes_tiles(self._model)
+            asked.expect([tiles_of(jpeg.width, jpeg.height, tiling) if tiling else [None]
+                          for jpeg in jpegs])
+            place = 0
+            for jpeg, rects in zip(jpegs, asked.tiles, strict=True):
+                if asked.refused:
+                    break
+                self._decode(asked, place, jpeg, rects)
+                place += len(rects)
         except Refused as refused:
             self._settle([asked], refused)
         except MemoryError:
             self._settle([asked], Refused(FAILED, "image: there is no memory to decode it"))
+
+    def _decode(self, asked, place, jpeg, rects):
+        """Puts an image where the model takes it from, or its tiles, all of it the last of these."""
+        self._room.take(jpeg.pixels)
+        try:
+            planes = decoded(jpeg)
+            for rect in rects[:-1]:
+                if asked.refused:
+                    break
+                self._room.take(rect.width * rect.height)
+                try:
+                    part = cut(planes, jpeg.width, jpeg.height, rect)
+                except BaseException:
+                    self._room.give(rect.width * rect.height)
+                    raise
+                self._decoded.put(Waiting(asked, place, (rect.height, rect.width), part))
+                part = None  # the model's alone
+                place += 1
+        except BaseException:
+            self._room.give(jpeg.pixels)
+            raise
+        self._decoded.put(Waiting(asked, place, (jpeg.height, jpeg.width), planes))
 
     def _compute(self):
         while True:
@@ -116,12 +165,15 @@ class Pipeline:
                 refused = Refused(FAILED, f"the model failed ({first_line(error)})")
             seconds = (time.monotonic() - begin) / len(batch)
             for waiting in batch:
-                self._room.give(waiting.jpeg.pixels)
+                self._room.give(waiting.pixels)
             if not refused:
                 for waiting, result in zip(batch, results, strict=True):
                     waiting.asked.results[waiting.place] = result
                     waiting.asked.seconds[waiting.place] = seconds
                     waiting.asked.missing -= 1
+                    if waiting.asked.has_tiles and waiting.asked.missing:
+                        with self._lock:
+                            self._send({"tiles_left": waiting.asked.missing})
             self._settle({waiting.asked for waiting in batch}, refused)
             batch = None
 
@@ -146,14 +198,15 @@ class Pipeline:
         with self._lock:
             for asked in these:
                 asked.refused = asked.refused or refused
-            while self._asked and (self._asked[0].refused or not self._asked[0].missing):
+            while self._asked and (self._asked[0].refused or self._asked[0].missing == 0):
                 self._send(self._answer(self._asked.popleft()))
 
     def _answer(self, asked):
         if asked.refused:
             return {"status": asked.refused.status, "problem": str(asked.refused)}
         model = self._model
-        return {"outputs": ANSWERS[model.kind](asked.results, model.names, model.ids),
+        results = asked.results_of_images(model.ids)
+        return {"outputs": ANSWERS[model.kind](results, model.names, model.ids),
                 "seconds": asked.seconds}
 
 
@@ -181,11 +234,11 @@ def checked(path, is_trusted, limits):
 
 
 def requests(connection):
-    """The elements of each request, until the server hangs up."""
+    """The elements of each request and its tiling, until the server hangs up."""
     with connection.makefile("rb") as stream:
         while head := stream.read(LENGTH.size):
             message = json.loads(stream.read(*LENGTH.unpack(head)))
-            yield [stream.read(size) for size in message["sizes"]]
+            yield [stream.read(size) for size in message["sizes"]], message["tiling"]
 
 
 def main():
@@ -208,8 +261,8 @@ def main():
           "batch_images": batch_images, "warning": warning})
     limits = dataclasses.replace(limits, max_batch_images=batch_images)
     pipeline = Pipeline(model, limits, send)
-    for elements in requests(connection):
-        pipeline.add(elements)
+    for elements, tiling in requests(connection):
+        pipeline.add(elements, tiling)
     os._exit(0)  # whatever the model does
 
 

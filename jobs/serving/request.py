@@ -7,6 +7,7 @@ import reprlib
 import typing
 
 INPUT = "image"
+SIDES_PX, MOST_OVERLAP, OVERLAP = (64, 16384), 0.9, 0.2  # of tiles: retina-eval's
 BAD, TOO_LARGE, FAILED, BUSY = 400, 413, 500, 503  # HTTP
 FEWER = "hint: send fewer images at a time"
 
@@ -29,6 +30,7 @@ class Limits:
     max_image_pixels: int = 50_000_000
     max_request_pixels: int = 200_000_000
     max_body_bytes: int = 32 << 20
+    max_tiles: int = 256
     max_batch_images: int = 0  # 0: as many as pay, which the model's process decides
     max_image_seconds: int = 60
     max_load_seconds: int = 300
@@ -54,6 +56,35 @@ class Tensor(typing.NamedTuple):
     datatype: str
     shape: list
     data: typing.Any
+
+
+class Tiling(typing.NamedTuple):
+    side_px: int
+    overlap: float  # of neighbours, as a share of the side
+
+
+def tiling_of(tile, overlap):
+    """Of a request's parameters, None or as JSON has them; gRPC has no fractions, so they may be texts.
+    None where images stay whole."""
+    if tile is None:
+        if overlap is not None:
+            raise Refused(BAD, "tile_overlap: has no effect without tile; hint: give tile, too")
+        return None
+
+    def number(name, given, kind, least, most):
+        try:
+            value = None if isinstance(given, (bool, list, dict)) else kind(given)
+        except (OverflowError, TypeError, ValueError):
+            value = None
+        exact = value is not None and (isinstance(given, str) or value == given)
+        if not exact or not least <= value <= most:
+            raise Refused(BAD, f"{name}: {reprlib.repr(given)} (want a {'whole ' * (kind is int)}number "
+                          f"from {least} to {most})")
+        return value
+
+    return Tiling(number("tile", tile, int, *SIDES_PX),
+                  number("tile_overlap", OVERLAP if overlap is None else overlap, float, 0,
+                         MOST_OVERLAP))
 
 
 def elements_of(tensors, limits):

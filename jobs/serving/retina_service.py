@@ -25,11 +25,11 @@ from mlserver.utils import get_model_uri
 import connections
 from admission import ADMISSION_OF_MODEL, Admission, admission_of
 from model_process import ModelProcess, ModelRefused
-from request import BAD, BUSY, TOO_LARGE, Limits, Refused, Tensor, elements_of
+from request import BAD, BUSY, TOO_LARGE, Limits, Refused, Tensor, elements_of, tiling_of
 
 # Not by mlserver.register: without parallel workers MLServer does not show what that registers.
 MODEL_SECONDS = prometheus_client.Histogram(
-    "retina_model_seconds", "The model's time for an image, without decoding and waiting",
+    "retina_model_seconds", "The model's time for an image or tile, without decoding and waiting",
     ["model", "version"], buckets=(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10))
 REFUSED = prometheus_client.Counter(
     "retina_refused", "Requests that were refused, by HTTP's status over gRPC too",
@@ -158,7 +158,9 @@ class RetinaService(MLModel):
                 if name not in self._output_names:
                     raise Refused(BAD, f"outputs: no {name} (there are "
                                   f"{', '.join(self._output_names)})")
-            outputs, seconds = await self._model.ask(elements)
+            tiling = tiling_of(*(getattr(request.parameters, name, None)
+                                 for name in ("tile", "tile_overlap")))
+            outputs, seconds = await self._model.ask(elements, tiling)
         for one in seconds:
             self._seconds.observe(one)
         by_name = {output["name"]: output for output in outputs}

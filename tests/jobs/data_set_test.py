@@ -199,6 +199,33 @@ class DataSet(unittest.TestCase):
                              f"{images[0]}/a.jpg": "", f"{images[1]}/b.jpg": ""}, "csv",
                             (train, images[0]), (val, images[1]))
 
+    def test_xview(self):
+        feature = '{{"type": "FeatureCollection", "features": [{{"properties": {{"bounds_imcoords": "1,2,3,4", "image_id": "{}"'
+        files = {"xView_train.geojson": feature.format("2355.tif"), "train_images/10.tif": "", "train_images/2355.tif": "",
+                 "val_images/11.tif": ""}  # whose annotations were never published
+        self.expect(files, "xview", ("xView_train.geojson", "train_images"))
+        files |= {"xview_class_labels.txt": "11:Fixed-wing Aircraft\n"}
+        self.expect({f"xview/{name}": text for name, text in files.items()}, "xview",
+                    ("xview/xView_train.geojson", "xview/train_images", "xview/xview_class_labels.txt"))
+        files |= {"my_val.geojson": feature.format("11.tif")}
+        self.expect(files, "xview", ("xView_train.geojson", "train_images", "xview_class_labels.txt"),
+                    ("my_val.geojson", "val_images", "xview_class_labels.txt"))
+        self.refusal({"roads.geojson": '{"type": "FeatureCollection"}', "train/1.tif": "", "more/2.tif": ""})
+
+    def test_dota(self):
+        text = "imagesource:GoogleEarth\n1 2 3 2 3 4 1 4 ship 0\n"
+        self.expect({f"{split}/{name}": text for split in ("train", "val", "test") for name in (
+            "images/P1.png", "images/P1.png.aux.xml", *(["labelTxt/P1.txt"] if split != "test" else []))}, "dota",
+                    ("train/labelTxt", "train/images"), ("val/labelTxt", "val/images"))
+        self.expect({"train/images/P1.png": "", "train/labelTxt-v1.0/P1.txt": text,
+                     "train/labelTxt-v1.5/DOTA-v1.5_train/P1.txt": text,
+                     "train/labelTxt-v1.5/DOTA-v1.5_train_hbb/P1.txt": text}, "dota",
+                    ("train/labelTxt-v1.5/DOTA-v1.5_train", "train/images"))
+        self.expect({"DOTA/images/P1.png": "", "DOTA/labelTxt/P1.txt": text}, "dota", ("DOTA/labelTxt", "DOTA/images"))
+        self.expect({"images/train/P1.png": "", "labelTxt/train/P1.txt": text, "images/val/P2.png": "",
+                     "labelTxt/val/P2.txt": text}, "dota",
+                    ("labelTxt/train", "images/train"), ("labelTxt/val", "images/val"))
+
     def test_folders_of_classes(self):
         self.expect(["train/cat/1.jpg", "train/dog/1.JPEG", "val/cat/2.jpg"], "folders", ("", "train"), ("", "val"))
         self.expect(["cat/1.png", "dog/more/2.png"], "folders", ("", "."))
@@ -229,7 +256,7 @@ class DataSet(unittest.TestCase):
                 ({"train/_annotations.createml.json": "[]", "train/a/1.jpg": "", "train/b/2.jpg": ""}, lost),
                 (["obj.data", "cats/1.jpg", "dogs/1.jpg"], lost), (["train/1.jpg", "train/labels/1.txt"], lost),
                 (["images/cat/1.jpg", "images/dog/2.jpg"], lost),
-                (["readme.txt"], "holds no data set of COCO, YOLO, Pascal VOC, CSV or CIFAR-10")):
+                (["readme.txt"], "holds no data set of COCO, YOLO, Pascal VOC, CSV, xView, DOTA or CIFAR-10")):
             self.assertIn(wanted, self.refusal(files))
 
     def test_a_path_of_the_yaml_that_leads_nowhere_is_refused(self):

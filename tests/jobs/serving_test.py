@@ -61,7 +61,7 @@ class Process:
 
     def __init__(self, path, is_trusted, limits):
         self.path, self.is_trusted, self.limits = path, is_trusted, limits
-        self.asked = []
+        self.asked, self.tilings = [], []
         self.found = {"kind": "detector", "outputs": DETECTOR, "provider": "CPU", "warning": None}
 
     async def start(self):
@@ -70,8 +70,9 @@ class Process:
     async def stop(self):
         self.found = None
 
-    async def ask(self, elements):
+    async def ask(self, elements, tiling=None):
         self.asked.append(elements)
+        self.tilings.append(tiling)
         return ([{"name": name, "datatype": "FP32", "shape": [0], "data": []}
                  for name in self.found["outputs"]], [0.5] * len(elements))
 
@@ -121,10 +122,12 @@ def loaded(module=None, **extra):
     return model
 
 
-def request(*elements, shape=None, datatype="BYTES", outputs=None):
+def request(*elements, shape=None, datatype="BYTES", outputs=None, **parameters):
     """As MLServer gives it, of JPEGs as bytes or of what else JSON holds."""
     data = [base64.b64encode(one).decode() if isinstance(one, bytes) else one for one in elements]
-    return types.SimpleNamespace(id="1", outputs=outputs, inputs=[types.SimpleNamespace(
+    return types.SimpleNamespace(
+        id="1", outputs=outputs,
+        parameters=types.SimpleNamespace(**parameters) if parameters else None, inputs=[types.SimpleNamespace(
         name="image", datatype=datatype, shape=shape or [len(data)],
         data=types.SimpleNamespace(root=data))])
 
@@ -273,6 +276,26 @@ class Service(Refusals):
             self.predicted(model, request(b"one", outputs=[types.SimpleNamespace(name="masks")]))
         self.assertEqual(len(model._model.asked), 1)
 
+    def test_tiles_are_asked_for_by_a_requests_parameters(self):
+        model = loaded()
+        for parameters, wanted in (({}, None), ({"content_type": "x"}, None),
+                                   ({"tile": 800}, (800, 0.2)),
+                                   ({"tile": 64, "tile_overlap": 0}, (64, 0)),
+                                   ({"tile": "800", "tile_overlap": "0.25"}, (800, 0.25))):
+            self.predicted(model, request(b"one", **parameters))
+            self.assertEqual(model._model.tilings.pop(), wanted)
+        side, overlap = "want a whole number from 64 to 16384", "want a number from 0 to 0.9"
+        for parameters, text in (({"tile": 63}, f"tile: 63 ({side})"), ({"tile": True}, side),
+                                 ({"tile": 100.5}, side), ({"tile": "a"}, side), ({"tile": [1]}, side),
+                                 ({"tile": 1e300}, side), ({"tile": float("nan")}, side),
+                                 ({"tile": 99, "tile_overlap": 0.95}, f"tile_overlap: 0.95 ({overlap})"),
+                                 ({"tile": 99, "tile_overlap": float("nan")}, overlap),
+                                 ({"tile_overlap": 0.2}, "has no effect without tile; hint: give tile")):
+            with self.subTest(text), self.assertRaises(ServerError) as caught:
+                self.predicted(model, request(b"one", **parameters))
+            self.assertEqual(caught.exception.status_code, 400)
+            self.assertIn(text, str(caught.exception))
+
     def test_the_http_server_asks_the_models_own_admission(self):
         module = service()
         loaded(module, max_body_bytes=1000)
@@ -316,9 +339,9 @@ class Service(Refusals):
         async def all_at_once():
             free = asyncio.Event()
 
-            async def waiting(elements):
+            async def waiting(*asked):
                 await free.wait()
-                return await ask(elements)
+                return await ask(*asked)
 
             model._model.ask = waiting
             sent = [asyncio.create_task(model.predict(request(b"one"))) for _ in range(5)]
@@ -339,9 +362,9 @@ class Service(Refusals):
         async def hang_up():
             free = asyncio.Event()
 
-            async def waiting(elements):
+            async def waiting(*asked):
                 await free.wait()
-                return await ask(elements)
+                return await ask(*asked)
 
             model._model.ask = waiting
             gone = asyncio.create_task(model.predict(request(b"one")))

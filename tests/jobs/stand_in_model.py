@@ -34,6 +34,16 @@ class Model:
         return [([1 / width, 1 - 1 / width],)] * len(first)
 
 
+class SlowDetector(Model):
+    kind = "detector"
+
+    def run(self, images, height, width):
+        count = len(images)
+        images.clear()
+        time.sleep(0.2)
+        return [([], [], [])] * count
+
+
 def loaded(path, is_trusted, limits):
     """`path` says how loading goes, and counts the starts in its second line."""
     file = pathlib.Path(path)
@@ -46,7 +56,7 @@ def loaded(path, is_trusted, limits):
     if how == "crashes" or how == "crashes later" and starts:
         os.abort()
     resource.setrlimit(resource.RLIMIT_DATA, (limits.max_model_bytes,) * 2)
-    return Model(), "not ours" if is_trusted else None
+    return SlowDetector() if how == "detects slowly" else Model(), "not ours" if is_trusted else None
 
 
 if __name__ == "__main__":

@@ -170,6 +170,24 @@ def check_several_in_a_request(server, photos, expected):
         assert not differences(name, detections_of(outputs, number), expected[name])[0], name
 
 
+def check_tiles(server, programs, folder, photo):
+    """Asked for by a request's parameters: tests/jobs/tiles_test.py has the rest."""
+    run(programs / "retina-eval", "--model", folder / "m.onnx", "--images", photo, "--output",
+        folder / "tiled", "--device", "cpu", "--tile", 200, "--tile-overlap", 0.3)
+    names = {10 * (label + 1): f"class {label}" for label in range(CLASSES)}
+    expected = [{"box": [x, y, x + width, y + height], "score": one["score"],
+                 "category_id": one["category_id"], "name": names[one["category_id"]]}
+                for one in json.loads((folder / "tiled/detections.json").read_text())
+                for x, y, width, height in [one["bbox"]]]
+    status, answer = server.infer(base64.b64encode(photo.read_bytes()).decode(),
+                                  parameters={"tile": 200, "tile_overlap": 0.3})
+    assert status == 200, answer
+    ours = detections_of({output["name"]: output for output in answer["outputs"]})
+    problems, _, _ = differences(photo.name, ours, expected)
+    assert ours and not problems, problems[:5]
+    print(f"tiles: all {len(ours)} merged detections equal retina-eval's")
+
+
 def check_raw_bytes_over_grpc(server, photos, expected):
     name = max(expected, key=lambda name: len(expected[name]))
     client = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{server.grpc}")
@@ -510,6 +528,7 @@ def compare():
                           [image["file_name"] for image in instances["images"][:8]] + ["L-0.jpg"])
             compare_every_photograph(server, photos, expected)
             check_several_in_a_request(server, photos, expected)
+            check_tiles(server, programs, folder, photos / instances["images"][0]["file_name"])
             check_raw_bytes_over_grpc(server, photos, expected)
             check_requests_that_are_wrong(server, photo, folder)
             check_limits(server, photo)
