@@ -19,6 +19,7 @@
 #include "shared/base/signals.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/comm/communicator.h"
+#include "shared/data/evaluation_plan.h"
 #include "shared/job/rank_gpus.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
@@ -411,7 +412,11 @@ void tell_start(const Job& job) {
   tell_course(job);
   warn_of_slow_precision(job.options.compute.precision, job.device);
   for (const ShardSet& set : job.data->train_shards) tell_quarantined("train", set);
-  if (job.data->validation) tell_quarantined("validation", *job.data->validation);
+  if (job.data->validation) {
+    tell_quarantined("validation", *job.data->validation);
+    const std::string left_out = left_out_tiles_text(*job.data->validation);
+    if (!left_out.empty()) log_warning("--validation ", left_out);
+  }
   warn_of_the_same_data(*job.data);
 }
 

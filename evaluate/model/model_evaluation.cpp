@@ -121,6 +121,8 @@ class ShardEvaluation {
     log_info("evaluating ", options_.model, " (", model_->kind(), ") on ",
              visited_text(samples.index(), options_.max_images), " with ",
              counted(ranks_.size(), "rank"), ", device ", device_text(device_));
+    const std::string left_out = left_out_tiles_text(*shards_);
+    if (!left_out.empty()) log_warning(left_out);
     const std::int64_t rescaled = shards_->manifest().counts.rescaled;
     if (rescaled == 0 || classifies(*model_)) return;
     log_warning(shards_->folder(), ": ", counted(rescaled, "image"),

@@ -4,11 +4,13 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/data/sample_source.h"
+#include "shared/image/tile_grid.h"
 
 namespace retina {
 
@@ -31,6 +33,26 @@ std::string visited_text(const std::vector<IndexEntry>& index, std::int64_t max_
   std::set<std::int64_t> ids;
   for (const std::size_t place : places) ids.insert(index[place].image_id);
   return cat(counted(places.size(), "tile"), " of ", counted(ids.size(), "image"));
+}
+
+std::string left_out_tiles_text(const ShardSet& shards) {
+  const std::optional<TileRule>& rule = shards.manifest().options.tile;
+  if (!rule || rule->empty >= 1) return "";
+  std::size_t all = 0;
+  std::set<std::int64_t> ids;
+  for (const IndexEntry& entry : shards.index()) {
+    if (!entry.tile || !ids.insert(entry.image_id).second) continue;
+    const ImageSize image{.width = entry.tile->image_width, .height = entry.tile->image_height};
+    all += tiles_of(image, {.side_px = rule->side_px, .overlap = rule->overlap}).size();
+  }
+  const std::size_t there = shards.index().size();
+  if (all <= there) return "";
+  const double share = static_cast<double>(all - there) / static_cast<double>(all);
+  return cat(shards.folder(), ": ", all - there, " of ", counted(all, "tile"), " (",
+             fixed(100 * share, 1), " %), all without boxes, were left out by --tile-empty ",
+             shortest(rule->empty),
+             ": false positives there are not counted; hint: pack the set with --tile-empty 1, or "
+             "with --split, whose validation part has all tiles");
 }
 
 std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,

@@ -31,6 +31,11 @@ std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
 // How many these are: "12 images", "340 tiles of 12 images".
 std::string visited_text(const std::vector<IndexEntry>& index, std::int64_t max_images);
 
+// What whoever evaluates on a set warns of: its packing left out tiles without boxes (TileRule's
+// `empty`), so whatever a model would find there is not held against it. "" where all tiles are
+// there.
+std::string left_out_tiles_text(const ShardSet& shards);
+
 // The batches, grouped by shape in the order of `index`: each image is padded to its own multiple
 // of 32 px (co-batching with larger neighbours would move the anchors) or is its middle square, and
 // only images of one padded shape share a batch; those that keep their sizes, only where these are

@@ -5,9 +5,9 @@
 
 #include "shared/anchor/anchor.h"
 #include "shared/base/cat.h"
-#include "shared/base/printable.h"
 #include "shared/image/draw.h"
 #include "shared/report/report.h"
+#include "train/plan/image_names.h"
 #include "train/plan/step_loader.h"
 
 namespace retina {
@@ -45,14 +45,13 @@ std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncove
                     const PreviewInput& input) {
   const std::size_t boxes = sample.boxes.size();
   if (input.plan.options().framing == Framing::kSquare) {
-    return cat(image_name(sample.image_id, sample.file_name), ", step ", step + 1, ": ",
+    return cat(image_name(sample), ", step ", step + 1, ": ",
                input.train.categories[static_cast<std::size_t>(sample.labels.front())].name,
                sample.slot.flip ? ", mirrored" : "");
   }
-  return cat(image_name(sample.image_id, sample.file_name), ", step ", step + 1, ": ",
-             sample.width_px, " x ", sample.height_px, " px", sample.slot.flip ? ", mirrored" : "",
-             "; ", counted(boxes, "box", "boxes"),
-             uncovered == 0 ? "" : cat(", ", uncovered, " red"));
+  return cat(image_name(sample), ", step ", step + 1, ": ", sample.width_px, " x ",
+             sample.height_px, " px", sample.slot.flip ? ", mirrored" : "", "; ",
+             counted(boxes, "box", "boxes"), uncovered == 0 ? "" : cat(", ", uncovered, " red"));
 }
 
 // What the batch shows of the run, until the page is full.

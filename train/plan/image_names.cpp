@@ -2,6 +2,7 @@
 
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
+#include "shared/shard/tile.h"
 
 namespace retina {
 namespace {
@@ -12,16 +13,27 @@ void append(std::string& names, const std::string& name) {
 
 }  // namespace
 
+std::string image_name(const Sample& sample) {
+  const std::string name = image_name(sample.image_id, sample.file_name);
+  if (!sample.tile) return name;
+  const auto& [x, y, width, height] = *sample.tile;
+  return cat(name, ", ", tile_text({.x = x, .y = y}, width, height));
+}
+
 std::string image_names(const GlobalStep& step, const std::vector<IndexEntry>& index) {
   std::string names;
-  for (const Slot& slot : step.slots) append(names, image_name(index[slot.record]));
+  for (const Slot& slot : step.slots) {
+    const IndexEntry& entry = index[slot.record];
+    append(names, image_name(entry));
+    if (entry.tile) append(names, tile_text(*entry.tile, entry.width, entry.height));
+  }
   return names;
 }
 
 std::string image_names(const Batch& batch) {
   std::string names;
   for (const Sample& sample : batch.samples) {
-    if (sample.slot.counts) append(names, image_name(sample.image_id, sample.file_name));
+    if (sample.slot.counts) append(names, image_name(sample));
   }
   return names;
 }
@@ -30,8 +42,7 @@ void IgnoredBoxWarning::look_at(const Batch& batch) {
   if (is_told_) return;
   for (const Sample& sample : batch.samples) {
     if (sample.ignored.empty()) continue;
-    log_warning(image_name(sample.image_id, sample.file_name), ", annotation ",
-                sample.ignored.front(),
+    log_warning(image_name(sample), ", annotation ", sample.ignored.front(),
                 ": the box has no width or height inside the image; this box and all others "
                 "like it are ignored");
     is_told_ = true;

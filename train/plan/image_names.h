@@ -10,6 +10,9 @@
 
 namespace retina {
 
+// What people call the image of a sample, see shared/base/printable.h; of a tile with its place.
+std::string image_name(const Sample& sample);
+
 // All ranks' images of a step, separated by commas; `index` is that of the training set.
 std::string image_names(const GlobalStep& step, const std::vector<IndexEntry>& index);
 

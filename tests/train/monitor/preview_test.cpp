@@ -16,7 +16,7 @@ using testing::Not;
 // Grey images with two boxes: one of the size of an anchor, one that is far too thin for any.
 class TwoBoxes : public SampleSource {
  public:
-  explicit TwoBoxes(bool has_partial_box = false) : has_partial_box_(has_partial_box) {
+  explicit TwoBoxes(bool is_tile = false) : is_tile_(is_tile) {
     for (int i = 0; i < 5; ++i) index_.push_back({.image_id = 70 + i, .width = 160, .height = 120});
   }
   const std::vector<IndexEntry>& index() const override { return index_; }
@@ -28,12 +28,15 @@ class TwoBoxes : public SampleSource {
     put_pixels(image, request, sample, Normalisation{}, pixels);
     sample.boxes = {{10, 10, 42, 42}, {0, 60, 150, 62}};
     sample.labels = {0, 1};
-    if (has_partial_box_) sample.partial_boxes = {{100, 0, 160, 40}};
+    if (is_tile_) {
+      sample.tile = TileRect{.x = 640, .y = 1280, .width = 160, .height = 120};
+      sample.partial_boxes = {{100, 0, 160, 40}};
+    }
     return sample;
   }
 
  private:
-  bool has_partial_box_;
+  bool is_tile_;
   std::vector<IndexEntry> index_;
 };
 
@@ -79,11 +82,12 @@ TEST(Preview, HasNoRedBoxesWhereAnchorsAreNotChosenByIou) {
   EXPECT_THAT(page, Not(HasSubstr("below IoU")));
 }
 
-TEST(Preview, ShowsPartialBoxesAndDoesNotCountThem) {
+TEST(Preview, OfATileTellsItsPlaceAndShowsPartialBoxesWithoutCountingThem) {
   const std::string plain = page_of(4, 100), page = page_of(4, 100, 0.5, TwoBoxes(true));
   EXPECT_THAT(page, HasSubstr("2 boxes, 1 red"));
   EXPECT_THAT(page, HasSubstr("50.0 % of the boxes"));
   EXPECT_THAT(page, HasSubstr("Dashed: "));
+  EXPECT_THAT(page, HasSubstr("image 70, tile 160x120+640+1280, step 1: "));
   EXPECT_THAT(plain, Not(HasSubstr("Dashed: ")));
 }
 

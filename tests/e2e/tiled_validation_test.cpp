@@ -1,0 +1,98 @@
+// Validation on a set of tiles (coco-pack --tile), which scores whole images.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "shared/base/file.h"
+#include "shared/base/json.h"
+#include "tests/e2e/job.h"
+#include "tests/support/child_process.h"
+
+namespace retina {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+class TiledValidation : public testing::Test {
+ protected:
+  // The training images, cut into tiles.
+  std::string tiles(const std::string& name, const Words& more = {}) const {
+    Words words = {"--tile", "96"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult packed = run_process(job_.pack_command("train", job_ / name, words));
+    EXPECT_EQ(packed.exit_code, 0) << packed.err;
+    return job_ / name;
+  }
+
+  std::string train(const Words& words, int ranks = 1) const {
+    const ProcessResult trained = run_process(ranks == 1 ? words : under_mpirun(ranks, words));
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+    return trained.err;
+  }
+
+  std::string evaluate(const std::string& run, const std::string& shards,
+                       const std::string& output) const {
+    const ProcessResult result =
+        run_process({"retina-eval", "--model", last_checkpoint(run), "--data", shards, "--output",
+                     job_ / output, "--device", "cpu", "--compute-threads", "1"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.err;
+  }
+
+  const Job job_;
+};
+
+// The last line of metrics.jsonl that tells of one.
+std::string validation_of(const std::string& run) {
+  const std::string text = read_file(run + "/metrics.jsonl");
+  const std::size_t at = text.rfind("{\"", text.rfind("\"validation\""));
+  return text.substr(at, text.find('\n', at) - at);
+}
+
+TEST_F(TiledValidation, IsRetinaEvalsAndHasTheSameBitsOnAnyNumberOfRanks) {
+  const std::string shards = tiles("tiles"), run = job_ / "run";
+  const int steps = 40;
+  const Words words =
+      small_train_command(shards, run, steps, {"--validation", shards, "--validate-every", "0"});
+  train(words);
+  evaluate(run, shards, "evaluation");
+  const JsonFile line = JsonFile::parse(validation_of(run), "metrics.jsonl");
+  const JsonFile file = JsonFile::read(job_ / "evaluation/metrics.json");
+  const double ap = line.root().at("validation").at("AP").as_double();
+  EXPECT_EQ(ap, file.root().at("stats").at(std::size_t{0}).as_double());
+  EXPECT_GT(ap, 0);
+  RecordProperty("ap", std::to_string(ap));
+
+  // One step of the same weights, which stay: ranks share the tiles otherwise.
+  Words lines;
+  for (const int ranks : {1, 2}) {
+    const std::string still = job_ / ("on-" + std::to_string(ranks));
+    Words again = small_train_command(shards, still, 1,
+                                      {"--validation", shards, "--init", last_checkpoint(run),
+                                       "--augment", "none", "--norm", "frozen"});
+    set_value(again, "--lr", "1e-30");
+    train(again, ranks);
+    lines.push_back(validation_of(still));
+  }
+  EXPECT_EQ(lines[0], lines[1]);
+  EXPECT_THAT(lines[0], HasSubstr("\"box_loss\":"));
+}
+
+TEST_F(TiledValidation, WarnsWhereEmptyTilesWereLeftOut) {
+  const std::string some = tiles("some", {"--tile-empty", "0"}), run = job_ / "run";
+  const auto warning = AllOf(HasSubstr("left out by --tile-empty 0: false positives there are"),
+                             HasSubstr("--tile-empty 1"), HasSubstr("--split"));
+  EXPECT_THAT(train(small_train_command(some, run, 1, {"--validation", some})),
+              AllOf(HasSubstr("--validation " + some + ": "), warning));
+  EXPECT_THAT(evaluate(run, some, "evaluation"), AllOf(HasSubstr(some + ": "), warning));
+  EXPECT_THAT(evaluate(run, tiles("all"), "evaluation-of-all"), Not(HasSubstr("--tile-empty")));
+}
+
+}  // namespace
+}  // namespace retina
