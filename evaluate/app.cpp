@@ -42,11 +42,14 @@ constexpr const char* kUsage =
 constexpr const char* kSummary = "scores detections as COCO does, with a model or on results";
 
 // Inputs count by content, so that moved files are the same evaluation.
-EvalIdentity scoring_identity(const EvalOptions& options, const ShardSet* shards) {
+EvalIdentity scoring_identity(const EvalOptions& options, const ShardSet* shards,
+                              std::uint32_t limit) {
   const std::string truth =
       shards != nullptr ? manifest_hash(shards->manifest()) : hex64(xxh3_file(options.annotations));
-  return {{"detections", quoted(hex64(xxh3_file(options.detections)))},
-          {shards != nullptr ? "data" : "annotations", quoted(truth)}};
+  EvalIdentity identity{{"detections", quoted(hex64(xxh3_file(options.detections)))},
+                        {shards != nullptr ? "data" : "annotations", quoted(truth)}};
+  add_count_best(identity, limit);
+  return identity;
 }
 
 // Degenerate boxes are scored; one of negative size is no box.
@@ -68,14 +71,16 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   std::optional<ShardSet> shards;
   if (!options.data.empty()) shards.emplace(options.data, options.scratch);
   const ShardSet* const set = shards ? &*shards : nullptr;
+  const std::uint32_t limit = options.detection_limit(set != nullptr && is_tiled(set->index()));
   const std::string& truth_path = shards ? options.data : options.annotations;
   auto reading = std::async(std::launch::async, [&] { return read_results(options.detections); });
-  auto identity = std::async(std::launch::async, [&] { return scoring_identity(options, set); });
+  auto identity =
+      std::async(std::launch::async, [&] { return scoring_identity(options, set, limit); });
   const Instances truth = shards ? ground_truth_of(*shards) : read_instances(options.annotations);
   check_sizes(truth, truth_path);
   const std::vector<Detection> detections = reading.get();
   check_file_names(options.detections, file_name_finder(truth));
-  const BoxGroups boxes(truth, detections);
+  const BoxGroups boxes(truth, detections, 0, limit);
   CocoMetrics metrics = evaluate_detections(boxes);
   if (shards) metrics.quarantined_count = shards->manifest().counts.quarantined;
   EvaluationFolder folder(options.output);

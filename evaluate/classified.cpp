@@ -32,7 +32,8 @@ void check_classifier_options(const EvalOptions& options) {
   for (const auto& [name, is_given] : {std::pair{"min-ap", options.min_ap.has_value()},
                                        {"score-threshold", options.score_threshold.has_value()},
                                        {"nms-threshold", options.nms_threshold.has_value()},
-                                       {"max-detections", options.max_detections.has_value()}}) {
+                                       {"max-detections", options.max_detections.has_value()},
+                                       {"count-best", options.count_best.has_value()}}) {
     if (!is_given) continue;
     refuse_option(options, name, "classifier",
                   options.min_ap ? "give --min-top1" : "leave the option out");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "evaluate/evaluation_folder.h"
+#include "evaluate/outcome.h"
 #include "evaluate/page/eval_page.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -84,6 +85,7 @@ Truth read_truth(StoredTruth source, const std::string& scratch) {
   if (source.is_shards) {
     const ShardSet shards(source.path, scratch);
     source.hash = manifest_hash(shards.manifest());
+    source.is_tiled = is_tiled(shards.index());
     truth.instances = ground_truth_of(shards);
   } else {
     source.hash = hex64(xxh3_file(source.path));
@@ -210,6 +212,26 @@ EvalIdentity comparison_identity(const std::array<Side, 2>& sides, const StoredT
           {"max-images", cat(truth.max_images)}};
 }
 
+// What both were scored with, or now are to be.
+std::uint32_t detection_limit_of(const EvalOptions& options, const std::array<Side, 2>& sides,
+                                 const StoredTruth& truth) {
+  if (options.count_best) return options.detection_limit(false);
+  std::optional<std::int64_t> agreed;
+  for (const Side& side : sides) {
+    if (!side.is_folder) continue;
+    const std::int64_t count = side.stored.truth.count_best;
+    if (agreed && *agreed != count) {
+      throw Error(ErrorKind::kConfig,
+                  cat(sides[0].name, " and ", sides[1].name, ": of an image and class, the best ",
+                      *agreed, " and ", count, " detections were counted"),
+                  "give --count-best to score both alike");
+    }
+    agreed = count;
+  }
+  if (agreed) return static_cast<std::uint32_t>(*agreed);
+  return options.detection_limit(truth.is_tiled);
+}
+
 }  // namespace
 
 int compare_evaluations(const EvalOptions& options, const Cli& cli) {
@@ -224,16 +246,19 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   const Truth truth = truth_is_given ? given_truth(options, sides) : stored_truth(options, sides);
   for (Side& side : sides) read_detections(side, truth.instances);
 
+  const std::uint32_t limit = detection_limit_of(options, sides, truth.source);
+  EvalIdentity identity = comparison_identity(sides, truth.source);
+  add_count_best(identity, limit);
   EvaluationFolder folder(options.output);
   if (const auto aps = folder.begin_comparison(
-          comparison_identity(sides, truth.source), cli.effective(), options.overwrite,
+          identity, cli.effective(), options.overwrite,
           {sides[0].stored.results, sides[1].stored.results, truth.source.path})) {
     std::cout << folder.path() << ": already compared, AP " << metric_text(aps->a) << " and "
               << metric_text(aps->b) << " (--overwrite to do it again)\n";
     return 0;
   }
-  const Comparison comparison =
-      compare_detections(truth.instances, sides[0].detections, sides[1].detections);
+  const Comparison comparison = compare_detections(truth.instances, sides[0].detections,
+                                                   sides[1].detections, {.detection_limit = limit});
   if (const std::string doubt = doubtful_boxes(truth.instances); !doubt.empty()) {
     log_warning(truth.source.path, ": ", doubt);
   }

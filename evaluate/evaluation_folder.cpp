@@ -303,6 +303,9 @@ StoredEvaluation read_evaluation(const std::string& folder) {
                     .path = options.at(key).as_string(),
                     .hash = identity.at(key).as_string()};
   }
+  stored.truth.count_best = identity.has(EvaluationFolder::kCountBest)
+                                ? identity.at(EvaluationFolder::kCountBest).as_int()
+                                : kMaxDetectionsPerImage;
   return stored;
 }
 

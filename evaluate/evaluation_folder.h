@@ -39,9 +39,11 @@ using EvalIdentity = std::vector<std::pair<std::string, std::string>>;
 // The ground truth that an evaluation was made on.
 struct StoredTruth {
   bool is_shards = false;       // else a COCO file
+  bool is_tiled = false;        // shards of tiles
   std::string path{};           // as it was given then
   std::string hash{};           // of the COCO file, or of the shards' manifest
   std::int64_t max_images = 0;  // only the first by id; 0: all
+  std::int64_t count_best = 0;  // EvalOptions::detection_limit()
 };
 
 // A finished evaluation as whoever reads its results sees it.
@@ -106,6 +108,7 @@ class EvaluationFolder {
   static constexpr const char* kComparedA = "compare-a";
   static constexpr const char* kComparedB = "compare-b";
   static constexpr const char* kOutputFormat = "output-format";  // of --images, but for coco
+  static constexpr const char* kCountBest = "count-best";        // where it is not COCO's
   static constexpr const char* kTask = "task";  // kClassificationTask; of detection none is said
 
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.

@@ -5,6 +5,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/evaluation/score/box_groups.h"
 
 namespace retina {
 
@@ -100,6 +101,9 @@ void check_inputs(const EvalOptions& options) {
   if (on_images && options.min_ap) {
     refuse("--min-ap: with --images there is no ground truth, so no AP");
   }
+  if (on_images && options.count_best) {
+    refuse("--count-best: with --images there is no ground truth, so nothing to count");
+  }
   if (on_images && options.min_top1) {
     refuse("--min-top1: with --images there is no ground truth, so no accuracy");
   }
@@ -139,6 +143,9 @@ void EvalOptions::validate() const {
   compares() ? check_comparison(*this) : check_inputs(*this);
   if (output.empty()) refuse("--output is missing");
   check_range("expect-ranks", expect_ranks, 0, 1'000'000);
+  if (count_best) {
+    check_range("count-best", *count_best, int{kMaxDetectionsPerImage}, 1'000'000);
+  }
   if (compares()) return;
   if (min_ap) check_range("min-ap", *min_ap, 0.0, 1.0);
   if (min_top1) check_range("min-top1", *min_top1, 0.0, 1.0);
@@ -161,6 +168,11 @@ PostprocessOptions EvalOptions::postprocess() const {
   result.nms_threshold = nms_threshold.value_or(result.nms_threshold);
   result.max_detections = max_detections.value_or(result.max_detections);
   return result;
+}
+
+std::uint32_t EvalOptions::detection_limit(bool on_tiles) const {
+  if (count_best) return static_cast<std::uint32_t>(*count_best);
+  return on_tiles ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage;
 }
 
 void declare_options(Cli& cli, EvalOptions& options) {
@@ -215,9 +227,13 @@ void declare_options(Cli& cli, EvalOptions& options) {
              cat("of two boxes of a class that overlap more than this, the better stays; unset: ",
                  defaults.nms_threshold, ", or as converted"));
   cli.option("max-detections", options.max_detections, "D",
-             cat("best detections kept per image (COCO scores up to 100 of each class); unset: ",
-                 defaults.max_detections, ", or as converted"));
+             cat("best detections kept per image or tile; unset: ", defaults.max_detections,
+                 ", or as converted"));
   cli.option("max-images", options.max_images, "N", "only the first N images by id; 0: all");
+  cli.option("count-best", options.count_best, "N",
+             cat("best detections of an image and class that count in AP and recall, of results "
+                 "files too; unset: ",
+                 kMaxDetectionsPerImage, ", as COCO, and ", kMaxDetectionsOnTiles, " on tiles"));
   cli.group("Large images: tiles");
   cli.option("tile", options.tile, "SIDE[,SIDE...]",
              "detect on overlapping tiles of this side, pixels, and merge what is found into "

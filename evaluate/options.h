@@ -45,6 +45,7 @@ struct EvalOptions {
   std::optional<double> score_threshold{}, nms_threshold{};
   std::optional<int> max_detections{};
   std::int64_t max_images = 0;                       // 0: all
+  std::optional<int> count_best{};                   // of an image and class, in AP and recall
   OutputFormat output_format = OutputFormat::kCoco;  // of the detections on `images`
   std::vector<std::int64_t> tile{};                  // sides of tiles to cut images into
   double tile_overlap = 0.2;                         // of neighbours
@@ -67,6 +68,8 @@ struct EvalOptions {
   bool compares() const { return !compare[0].empty(); }
   bool scores_only() const { return !detections.empty(); }
   PostprocessOptions postprocess() const;
+  // Best detections of an image and class that count; `on_tiles`: of images detected on by tiles.
+  std::uint32_t detection_limit(bool on_tiles) const;
 };
 
 // Declares every option with its group, help and default.

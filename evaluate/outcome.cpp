@@ -23,6 +23,11 @@ std::string quoted(const std::string& text) {
   return JsonWriter().value(text).text();
 }
 
+void add_count_best(EvalIdentity& identity, std::uint32_t detection_limit) {
+  if (detection_limit == kMaxDetectionsPerImage) return;
+  identity.emplace_back(EvaluationFolder::kCountBest, cat(detection_limit));
+}
+
 std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folder,
                        const Drawn& drawn, const std::vector<Detection>& detections) {
   std::string text = "drawn: none";

@@ -20,6 +20,9 @@ namespace retina {
 // A JSON string literal: how inputs stand in an EvalIdentity.
 std::string quoted(const std::string& text);
 
+// Where an evaluation counts other than COCO's number of detections, that makes it another one.
+void add_count_best(EvalIdentity& identity, std::uint32_t detection_limit);
+
 // The number that decides: AP with --min-ap, or a classifier's top-1 accuracy with --min-top1.
 struct DecidingMetric {
   Task task = Task::kDetection;

@@ -86,10 +86,10 @@ class ShardEvaluation {
     if (!ranks_.is_root()) return;
     folder_ = std::make_unique<EvaluationFolder>(options_.output);
     const std::string data_hash = manifest_hash(shards_->manifest());
-    done_metric_ =
-        folder_->begin(classifies(*model_) ? classifier_identity(options_, data_hash)
-                                           : detection_identity(options_, "data", data_hash),
-                       cli_.effective(), options_.overwrite);
+    EvalIdentity identity = classifies(*model_) ? classifier_identity(options_, data_hash)
+                                                : detection_identity(options_, "data", data_hash);
+    if (!classifies(*model_)) add_count_best(identity, detection_limit());
+    done_metric_ = folder_->begin(identity, cli_.effective(), options_.overwrite);
   }
 
   // Runs the model on all ranks and scores on rank 0, or says that it is done. Collective; returns
@@ -167,7 +167,7 @@ class ShardEvaluation {
                   });
     Instances truth = ground_truth_of(*shards_, on_progress);
     keep_first_images(truth, options_.max_images);
-    const BoxGroups boxes(truth, detections);
+    const BoxGroups boxes(truth, detections, 0, detection_limit());
     CocoMetrics metrics = evaluate_detections(boxes);
     metrics.quarantined_count = quarantined_count();
     on_progress();
@@ -179,6 +179,9 @@ class ShardEvaluation {
                     .on_progress = on_progress});
   }
 
+  std::uint32_t detection_limit() const {
+    return options_.detection_limit(is_tiled(shards_->index()) || !options_.tile.empty());
+  }
   std::int64_t quarantined_count() const { return shards_->manifest().counts.quarantined; }
   std::string subject() const { return cat(options_.model, " on ", options_.data); }
 

@@ -101,6 +101,42 @@ TEST_F(CompareCommand, ComparesResultsFilesOnGivenAnnotations) {
   }
 }
 
+// 150 objects on an image, all found by A and half of them by B.
+TEST_F(CompareCommand, CountsAsManyDetectionsAsTheEvaluationsDid) {
+  std::string annotations, a, b;
+  for (int i = 0; i < 150; ++i) {
+    const std::string box = cat("[", 50 * i, ", 0, 40, 40]"), comma = i == 0 ? "" : ",";
+    annotations += cat(comma, R"({"id": )", i + 1, R"(, "image_id": 1, "category_id": 5, "bbox": )",
+                       box, R"(, "area": 1600, "iscrowd": 0})");
+    const std::string found =
+        cat(R"({"image_id": 1, "category_id": 5, "bbox": )", box, R"(, "score": 0.9})");
+    a += comma + found;
+    if (i % 2 == 0) b += comma + found;
+  }
+  write_file_atomically(truth_, cat(R"({"images": [{"id": 1, "file_name": "1.jpg", "width": 9000,
+    "height": 90}], "annotations": [)",
+                                    annotations, R"(], "categories": [{"id": 5, "name": "x"}]})"));
+  write_file_atomically(a_, "[" + a + "]");
+  write_file_atomically(b_, "[" + b + "]");
+  const auto scored = [&](const std::string& results, const char* output, const char* count) {
+    return run_process({"retina-eval", "--detections", results, "--annotations", truth_, "--output",
+                        folder_ / output, "--count-best", count});
+  };
+  ASSERT_EQ(scored(a_, "A", "200").exit_code, 0);
+  ASSERT_EQ(scored(b_, "B", "200").exit_code, 0);
+  ASSERT_EQ(scored(b_, "C", "100").exit_code, 0);
+  EXPECT_EQ(scored(a_, "A", "300").exit_code, 78) << "another evaluation";
+  EXPECT_EQ(scored(a_, "A", "99").exit_code, 64);
+  const ProcessResult result = compare(folder_ / "A", folder_ / "B");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const JsonFile file = JsonFile::read(output_ + "/compare.json");
+  EXPECT_EQ(file.root().at("stats").at(std::size_t{0}).at("a").as_double(), 1);
+  remove_file(output_ + "/compare.json");
+  expect_refusal(compare(folder_ / "A", folder_ / "C"), 78,
+                 {"200 and 100 detections were counted", "give --count-best"});
+  EXPECT_EQ(compare(folder_ / "A", folder_ / "C", {"--count-best", "150"}).exit_code, 0);
+}
+
 TEST_F(CompareCommand, FoldersKnowTheirGroundTruthAndResults) {
   ASSERT_EQ(score(a_, folder_ / "A").exit_code, 0);
   ASSERT_EQ(score(b_, folder_ / "B").exit_code, 0);

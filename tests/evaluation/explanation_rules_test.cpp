@@ -135,7 +135,7 @@ void expect_counts_to_add_up(const RandomSet& set, const Explanation& explanatio
 void expect_hits_as_coco_matches(const RandomSet& set, const Explanation& explanation) {
   const BoxGroups boxes(set.truth, set.found);
   std::int64_t right = 0, wrong = 0;
-  for (const Match& one : match_detections(boxes, {}, kMaxDetectionsPerImage, 1)) {
+  for (const Match& one : match_detections(boxes, {}, 1)) {
     if (one.rank >= kMaxDetectionsPerImage || (one.ignored[0] & 1) != 0) continue;
     ++((one.hit[0] & 1) != 0 ? right : wrong);
   }

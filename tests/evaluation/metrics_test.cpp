@@ -98,6 +98,26 @@ TEST(Metrics, OnlyTheHundredBestOfAnImageAndClassCount) {
   EXPECT_EQ(score(scene).stats[kAr1], 1);
 }
 
+TEST(Metrics, AHigherLimitCountsAllOfAnImageAndClass) {
+  Scene scene;
+  for (int i = 0; i < 150; ++i) {
+    const double x = 50.0 * i;
+    scene.object(1, 3, {x, 0, 40, 40});
+    scene.detect(1, 3, {x, 0, 40, 40}, .9);
+  }
+  const CocoMetrics coco = score(scene);
+  EXPECT_NEAR(coco.stats[kAr100], 100.0 / 150, 1e-12);
+  EXPECT_THAT(oddities_text(coco), HasSubstr("an image has 150 objects of one class, and the best "
+                                             "100 detections"));
+  MetricsOptions options;
+  options.detection_limits.back() = 150;
+  const CocoMetrics all = evaluate_detections(scene.truth, scene.found, options);
+  EXPECT_EQ(all.stats[kAp], 1);
+  EXPECT_EQ(all.stats[kAr10], coco.stats[kAr10]);
+  EXPECT_EQ(oddities_text(all), "");
+  EXPECT_THAT(coco_summary_text(all), HasSubstr("maxDets=150 ] = 1.000"));
+}
+
 TEST(Metrics, AnAreaOnTheEdgeBelongsToBothRanges) {
   Scene scene;
   scene.object(1, 3, {0, 0, 32, 32});

@@ -72,7 +72,9 @@ class DetectionValidation : public Validation {
       truth_ = ground_truth_of(shards_);
       keep_first_images(*truth_, options_.max_images);
     }
-    const CocoMetrics metrics = evaluate_detections(*truth_, detections_);
+    const CocoMetrics metrics = evaluate_detections(
+        BoxGroups(*truth_, detections_, 0,
+                  is_tiled(shards_.index()) ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage));
     Table classes{.title = "Classes at the last validation",
                   .columns = {"class", "AP", "AP50", "AP75", "AR100", "objects"}};
     for (const ClassMetrics& item : metrics.per_class) {

@@ -71,7 +71,8 @@ Comparison compare_detections(const Instances& truth, const std::vector<Detectio
                               const std::vector<Detection>& b, const ComparisonOptions& options) {
   Comparison result;
   result.options = options;
-  const BoxGroups boxes_a(truth, a, options.thread_count), boxes_b(truth, b, options.thread_count);
+  const BoxGroups boxes_a(truth, a, options.thread_count, options.detection_limit),
+      boxes_b(truth, b, options.thread_count, options.detection_limit);
   result.a = evaluate_detections(boxes_a, {.thread_count = options.thread_count});
   result.b = evaluate_detections(boxes_b, {.thread_count = options.thread_count});
   const ResampledEvaluation matched_a(boxes_a, options.thread_count);

@@ -26,6 +26,7 @@ struct ComparisonOptions {
   std::uint64_t seed = 1993;  // of the draws: a comparison repeats to the bit
   // No interval where fewer images have an object: percentile intervals are then too narrow.
   std::size_t fewest_images = 10;
+  std::uint32_t detection_limit = kMaxDetectionsPerImage;  // of BoxGroups
   int thread_count = 0;  // 0: usable_cores(); the result never depends on it
 };
 

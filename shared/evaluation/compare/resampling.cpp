@@ -59,8 +59,7 @@ struct ResampledEvaluation::Buffers {
 
 ResampledEvaluation::ResampledEvaluation(const BoxGroups& boxes, int thread_count) {
   const MatchingOptions options;
-  const std::vector<Match> matches =
-      match_detections(boxes, options, kMaxDetectionsPerImage, thread_count);
+  const std::vector<Match> matches = match_detections(boxes, options, thread_count);
   std::vector<std::vector<Ranked>> ranked(boxes.class_count());
   classes_.resize(boxes.class_count());
   for (std::uint32_t image = 0; image < boxes.image_count(); ++image) {
@@ -76,7 +75,7 @@ ResampledEvaluation::ResampledEvaluation(const BoxGroups& boxes, int thread_coun
     std::vector<Ranked>& sorted = ranked[label];
     for (const std::uint32_t slot : boxes.of_class(label)) {
       const Match& match = matches[slot];
-      if (match.rank >= kMaxDetectionsPerImage) continue;
+      if (match.rank >= boxes.detection_limit()) continue;
       sorted.push_back({.score = boxes.score[slot],
                         .image = boxes.image_of(slot),
                         .hit = match.hit[0],

@@ -25,11 +25,10 @@ const char* fault_name(FaultKind kind);
 
 inline constexpr double kTideIou = .5;
 inline constexpr double kTideBackgroundIou = .1;
-inline constexpr std::size_t kTideMaxDetections = 100;  // of an image, over all classes
 
 // What TIDE makes of one detection.
 struct TideOutcome {
-  bool evaluated : 1 = false;  // among the best 100 of its image
+  bool evaluated : 1 = false;  // among the best of its image, as many as COCO counts of a class
   bool hit : 1 = false;
   bool ignored : 1 = false;   // on a crowd region: has a kind of fault and costs nothing
   bool corrects : 1 = false;  // corrected, it would hit an object that has no hit

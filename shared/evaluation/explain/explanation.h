@@ -50,7 +50,8 @@ struct Explanation {
 };
 
 // Explains what `evaluate_detections` measures. Detections of unknown categories count as absent,
-// and of an image and class only the 100 best are looked at. Throws as `evaluate_detections` does.
+// and of an image and class only the best are looked at,
+// boxes.detection_limit() of them. Throws as `evaluate_detections` does.
 // Takes 26 bytes a detection besides `detections`. Parity of the error split:
 // tests/evaluation/tide_test.cpp.
 Explanation explain_detections(const Instances& truth, const std::vector<Detection>& detections,

@@ -41,7 +41,7 @@ MatchedImage ImageMatcher::match(std::uint32_t image) {
 void ImageMatcher::limit_each_class(const MatchedImage& image) {
   const std::uint32_t end = image.first + image.count;
   for (std::uint32_t slot = image.first; slot < end; ++slot) {
-    if (class_ranks_[boxes_.label[slot]]++ < kExplainedPerClass) {
+    if (class_ranks_[boxes_.label[slot]]++ < boxes_.detection_limit()) {
       outcomes_.detection[slot].coco = CocoOutcome::kWrong;
     }
   }
@@ -118,9 +118,9 @@ void ImageMatcher::match_as_coco(const MatchedImage& image) {
   }
 }
 
-// TIDE looks at the best detections of an image, over all classes.
-std::uint32_t ImageMatcher::tide_count(const MatchedImage& image) {
-  return std::min(image.count, static_cast<std::uint32_t>(kTideMaxDetections));
+// TIDE looks at the best detections of an image, over all classes: as many as COCO does of one.
+std::uint32_t ImageMatcher::tide_count(const MatchedImage& image) const {
+  return std::min(image.count, boxes_.detection_limit());
 }
 
 bool ImageMatcher::is_of_class(const MatchedImage& image, std::uint32_t slot,

@@ -15,7 +15,6 @@
 namespace retina {
 
 inline constexpr double kExplainedIou = .5;
-inline constexpr std::uint32_t kExplainedPerClass = 100;  // of an image and class, as COCO has it
 
 // COCO's matching within a class at IoU .5, objects of all sizes.
 enum class CocoOutcome : std::uint8_t {
@@ -86,7 +85,7 @@ class ImageMatcher {
   void match_as_coco(const MatchedImage& image);
   void find_tide_hits(const MatchedImage& image);
   void find_tide_faults(const MatchedImage& image);
-  static std::uint32_t tide_count(const MatchedImage& image);
+  std::uint32_t tide_count(const MatchedImage& image) const;
   bool is_of_class(const MatchedImage& image, std::uint32_t slot, const Overlap& overlap) const;
   TruthOutcome& object_of(const MatchedImage& image, const Overlap& overlap);
 

@@ -21,11 +21,11 @@ constexpr std::array<FaultKind, kFaultKindCount> kFaultKinds{
     FaultKind::kClassification, FaultKind::kLocalisation, FaultKind::kBoth,
     FaultKind::kDuplicate,      FaultKind::kBackground,   FaultKind::kMissed};
 
-void write_error_split(const ErrorSplit& split, JsonWriter& json) {
+void write_error_split(const ErrorSplit& split, std::uint32_t detection_limit, JsonWriter& json) {
   json.begin_object();
   json.field("iou", kTideIou)
       .field("background_iou", kTideBackgroundIou)
-      .field("max_detections", static_cast<std::int64_t>(kTideMaxDetections))
+      .field("max_detections", static_cast<std::int64_t>(detection_limit))
       .field("ap", split.ap);
   json.key("kinds").begin_array();
   for (const FaultKind kind : kFaultKinds) {
@@ -206,7 +206,10 @@ std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanat
   };
   const Calibration& calibration = explanation.calibration;
   const std::initializer_list<std::string> lines = {
-      json_line("error_split", of(explanation.error_split, write_error_split)),
+      json_line("error_split",
+                [&](JsonWriter& json) {
+                  write_error_split(explanation.error_split, metrics.detection_limit, json);
+                }),
       json_line("confusion", of(explanation.confusion, write_confusion)),
       json_line("calibration",
                 [&](JsonWriter& json) { write_bins(json, calibration.bins, calibration.error); }),

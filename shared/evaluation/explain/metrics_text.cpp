@@ -17,23 +17,23 @@ struct SummaryLine {
   const char* kind;
   const char* iou;
   const char* area;
-  int limit;
+  int limit;  // 0: the evaluation's
 };
 
 // In the order of CocoStat.
 constexpr std::array<SummaryLine, kCocoStatCount> kSummaryLines{{
-    {"Average Precision", "(AP)", "0.50:0.95", "all", 100},
-    {"Average Precision", "(AP)", "0.50", "all", 100},
-    {"Average Precision", "(AP)", "0.75", "all", 100},
-    {"Average Precision", "(AP)", "0.50:0.95", "small", 100},
-    {"Average Precision", "(AP)", "0.50:0.95", "medium", 100},
-    {"Average Precision", "(AP)", "0.50:0.95", "large", 100},
+    {"Average Precision", "(AP)", "0.50:0.95", "all", 0},
+    {"Average Precision", "(AP)", "0.50", "all", 0},
+    {"Average Precision", "(AP)", "0.75", "all", 0},
+    {"Average Precision", "(AP)", "0.50:0.95", "small", 0},
+    {"Average Precision", "(AP)", "0.50:0.95", "medium", 0},
+    {"Average Precision", "(AP)", "0.50:0.95", "large", 0},
     {"Average Recall", "(AR)", "0.50:0.95", "all", 1},
     {"Average Recall", "(AR)", "0.50:0.95", "all", 10},
-    {"Average Recall", "(AR)", "0.50:0.95", "all", 100},
-    {"Average Recall", "(AR)", "0.50:0.95", "small", 100},
-    {"Average Recall", "(AR)", "0.50:0.95", "medium", 100},
-    {"Average Recall", "(AR)", "0.50:0.95", "large", 100},
+    {"Average Recall", "(AR)", "0.50:0.95", "all", 0},
+    {"Average Recall", "(AR)", "0.50:0.95", "small", 0},
+    {"Average Recall", "(AR)", "0.50:0.95", "medium", 0},
+    {"Average Recall", "(AR)", "0.50:0.95", "large", 0},
 }};
 
 std::string padded_left(const std::string& text, std::size_t width) {
@@ -78,10 +78,11 @@ std::string coco_summary_text(const CocoMetrics& metrics) {
   std::string text;
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
     const SummaryLine& line = kSummaryLines[i];
-    text += cat(" ", padded_right(line.title, 18), " ", line.kind,
-                " @[ IoU=", padded_right(line.iou, 9), " | area=", padded_left(line.area, 6),
-                " | maxDets=", padded_left(cat(line.limit), 3), " ] = ", fixed(metrics.stats[i], 3),
-                "\n");
+    text += cat(
+        " ", padded_right(line.title, 18), " ", line.kind, " @[ IoU=", padded_right(line.iou, 9),
+        " | area=", padded_left(line.area, 6),
+        " | maxDets=", padded_left(cat(line.limit > 0 ? line.limit : metrics.detection_limit), 3),
+        " ] = ", fixed(metrics.stats[i], 3), "\n");
   }
   return text;
 }
@@ -125,6 +126,12 @@ std::string oddities_text(const CocoMetrics& metrics) {
     sentences.push_back(
         "an annotation has id 0, which COCO's evaluation (pycocotools) takes for \"no match\": its "
         "object is never found, here neither; number annotations from 1");
+  }
+  if (metrics.most_objects > metrics.detection_limit) {
+    sentences.push_back(cat("an image has ", metrics.most_objects,
+                            " objects of one class, and the best ", metrics.detection_limit,
+                            " detections of an image and class count, as "
+                            "COCO has it: the others are never found (--count-best counts more)"));
   }
   if (const auto count = metrics.quarantined_count; count > 0) {
     sentences.push_back(cat(count, count == 1 ? " image of the set is" : " images of the set are",

@@ -152,12 +152,13 @@ std::uint32_t IdPlaces::searched_place(std::int64_t id) const {
 }
 
 BoxGroups::BoxGroups(const Instances& truth, const std::vector<Detection>& detections,
-                     int thread_count)
+                     int thread_count, std::uint32_t detection_limit)
     : truth_(truth),
       detections_(detections),
       image_at_(places_by_id(truth.images)),
       image_places_(ids_of(truth.images, image_at_)),
-      class_count_(static_cast<std::uint32_t>(truth.categories.size())) {
+      class_count_(static_cast<std::uint32_t>(truth.categories.size())),
+      detection_limit_(detection_limit) {
   RETINA_CHECK(std::max(detections.size(), truth.annotations.size()) < IdPlaces::kNone,
                "too many boxes");
   const IdPlaces labels(ids_of(truth.categories));

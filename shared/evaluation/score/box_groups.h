@@ -35,6 +35,10 @@ class IdPlaces {
   std::vector<std::int64_t> ids_{};     // ascending; empty when dense
 };
 
+// Best detections of an image and class that count: COCO's number, and that of images which are
+// detected on by tiles and may hold thousands of objects.
+inline constexpr std::uint32_t kMaxDetectionsPerImage = 100, kMaxDetectionsOnTiles = 10'000;
+
 // A box that is never a hit.
 inline bool is_empty(const std::array<double, 4>& xywh) {
   return xywh[2] == 0 || xywh[3] == 0;
@@ -47,7 +51,8 @@ class BoxGroups {
   // Both must outlive this. Throws Error{kData} naming the image ids of detections that are not in
   // `truth`, or a category id that `truth` has twice. `thread_count` 0: usable_cores(); the result
   // never depends on it.
-  BoxGroups(const Instances& truth, const std::vector<Detection>& detections, int thread_count = 0);
+  BoxGroups(const Instances& truth, const std::vector<Detection>& detections, int thread_count = 0,
+            std::uint32_t detection_limit = kMaxDetectionsPerImage);
 
   const Instances& truth() const { return truth_; }
   const std::vector<Detection>& detections() const { return detections_; }
@@ -58,6 +63,8 @@ class BoxGroups {
   std::uint32_t image_of(std::uint32_t slot) const;
   const Annotation& object(std::size_t slot) const { return truth_.annotations[annotation[slot]]; }
   const Detection& detection(std::size_t slot) const { return detections_[entry[slot]]; }
+  // Best detections of an image and class that whoever evaluates these boxes counts.
+  std::uint32_t detection_limit() const { return detection_limit_; }
   std::size_t image_count() const { return image_at_.size(); }
   std::uint32_t class_count() const { return class_count_; }
   // Slots of a class, best first, equal scores by slot.
@@ -99,7 +106,7 @@ class BoxGroups {
   const std::vector<Detection>& detections_;
   std::vector<std::uint32_t> image_at_;  // [images] place in truth.images
   IdPlaces image_places_;
-  std::uint32_t class_count_ = 0;
+  std::uint32_t class_count_ = 0, detection_limit_ = 0;
   std::vector<std::uint32_t> file_begin_{};  // [images] first slot in the file's order, if another
   std::vector<std::uint32_t> class_begin_{}, by_class_{};
   std::int64_t low_score_count_ = 0, high_score_count_ = 0, empty_box_count_ = 0;

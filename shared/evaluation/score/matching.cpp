@@ -22,8 +22,8 @@ namespace {
 // Matches image after image, keeping its buffers.
 class ImageMatcher {
  public:
-  ImageMatcher(const BoxGroups& boxes, const MatchingOptions& options, std::uint32_t limit)
-      : boxes_(boxes), options_(options), limit_(limit), class_ranks_(boxes.class_count(), 0) {
+  ImageMatcher(const BoxGroups& boxes, const MatchingOptions& options)
+      : boxes_(boxes), options_(options), class_ranks_(boxes.class_count(), 0) {
     // As pycocotools: an IoU of 1 reaches a threshold of 1 whatever rounding did to it.
     for (double& threshold : options_.iou_thresholds) threshold = std::min(threshold, 1 - 1e-10);
   }
@@ -36,7 +36,7 @@ class ImageMatcher {
       const std::uint32_t label = boxes_.label[slot];
       Match& match = matches[slot];
       match.rank = class_ranks_[label]++;
-      if (match.rank >= limit_) continue;
+      if (match.rank >= boxes_.detection_limit()) continue;
       const BoxEdges box(boxes_.detection(slot).bbox);
       find_near(box, label);
       for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
@@ -117,7 +117,6 @@ class ImageMatcher {
 
   const BoxGroups& boxes_;
   MatchingOptions options_;
-  std::uint32_t limit_;
   std::vector<std::uint32_t> class_ranks_;  // [classes], 0 between images
   std::vector<Object> objects_;             // of the image
   std::vector<Near> near_;                  // of the detection
@@ -126,7 +125,7 @@ class ImageMatcher {
 }  // namespace
 
 std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOptions& options,
-                                    std::uint32_t limit, int thread_count) {
+                                    int thread_count) {
   const std::size_t threshold_count = options.iou_thresholds.size();
   RETINA_CHECK(threshold_count >= 1 && threshold_count <= kMaxIouThresholds, threshold_count,
                " IoU thresholds");
@@ -137,7 +136,7 @@ std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOption
   constexpr std::size_t kBlock = 64;
   const std::size_t image_count = boxes.image_count();
   for_each_parallel((image_count + kBlock - 1) / kBlock, thread_count, [&](std::size_t block) {
-    ImageMatcher matcher(boxes, options, limit);
+    ImageMatcher matcher(boxes, options);
     for (std::size_t i = block * kBlock; i < std::min(image_count, (block + 1) * kBlock); ++i) {
       matcher.match(i, matches);
     }

@@ -14,9 +14,8 @@ namespace retina {
 
 inline constexpr std::size_t kAreaRangeCount = 4;
 inline constexpr std::size_t kRecallThresholdCount = 101;
-inline constexpr std::size_t kIouThresholdCount = 10;         // COCO's
-inline constexpr std::uint32_t kMaxDetectionsPerImage = 100;  // COCO's, of a class
-inline constexpr std::size_t kMaxIouThresholds = 16;          // the bits of a mask
+inline constexpr std::size_t kIouThresholdCount = 10;  // COCO's
+inline constexpr std::size_t kMaxIouThresholds = 16;   // the bits of a mask
 
 // Area in square pixels, both ends inclusive: an object of exactly 32^2 is small and medium.
 struct AreaRange {
@@ -50,9 +49,9 @@ struct Match {
 // takes the free object of its class of the highest IoU (on ties the later one), objects that count
 // before those that do not (crowds, outside the area range); crowds are never used up. A detection
 // on an object that does not count, or unmatched and itself outside the area range, is ignored.
-// Only the `limit` best of an image and class take part.
+// Only the best of an image and class take part, boxes.detection_limit() of them.
 std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOptions& options,
-                                    std::uint32_t limit, int thread_count);
+                                    int thread_count);
 
 // A box as overlaps are computed from it.
 struct BoxEdges {

@@ -243,6 +243,14 @@ std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGrou
     metrics.per_class.push_back(std::move(one));
   }
   std::vector<std::array<std::int64_t, kAreaRangeCount>> counts(boxes.class_count());
+  std::vector<std::uint32_t> of_image(boxes.class_count());
+  for (std::size_t image = 0; image < boxes.image_count(); ++image) {
+    std::fill(of_image.begin(), of_image.end(), 0);
+    for (std::uint32_t g = boxes.truth_begin[image]; g < boxes.truth_begin[image + 1]; ++g) {
+      if (boxes.object(g).iscrowd) continue;
+      metrics.most_objects = std::max(metrics.most_objects, ++of_image[boxes.truth_label[g]]);
+    }
+  }
   for (std::size_t g = 0; g < boxes.annotation.size(); ++g) {
     const Annotation& one = boxes.object(g);
     const std::size_t label = boxes.truth_label[g];
@@ -265,14 +273,18 @@ std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGrou
 
 CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections,
                                 const MetricsOptions& options) {
-  return evaluate_detections(BoxGroups(truth, detections, options.thread_count), options);
+  return evaluate_detections(
+      BoxGroups(truth, detections, options.thread_count, options.detection_limits.back()), options);
 }
 
-CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& options) {
+CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& given) {
+  MetricsOptions options = given;
+  options.detection_limits.back() = boxes.detection_limit();
   CocoMetrics metrics;
+  metrics.detection_limit = boxes.detection_limit();
   const auto object_counts = count_boxes(boxes, options.matching, metrics);
-  const std::vector<Match> matches = match_detections(
-      boxes, options.matching, options.detection_limits.back(), options.thread_count);
+  const std::vector<Match> matches =
+      match_detections(boxes, options.matching, options.thread_count);
   const Accumulator accumulator(options, boxes.class_count(), metrics);
   const unsigned all_thresholds = (1U << options.matching.iou_thresholds.size()) - 1;
   for_each_parallel(boxes.class_count(), options.thread_count, [&](std::size_t label) {

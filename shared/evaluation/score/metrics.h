@@ -65,8 +65,11 @@ struct CocoMetrics {
   int64_t detection_count = 0;         // all results given
   int64_t unknown_category_count = 0;  // results of categories not in the ground truth: ignored
   std::vector<int64_t> unknown_category_ids{};  // theirs, ascending
-  int64_t low_score_count = 0;    // results of score 0 or less: ranked like all others
-  int64_t high_score_count = 0;   // results of score above 1
+  int64_t low_score_count = 0;   // results of score 0 or less: ranked like all others
+  int64_t high_score_count = 0;  // results of score above 1
+  // Best detections of an image and class that counted, and the most objects that an image has of
+  // one class: more of them than that cannot be found.
+  std::uint32_t detection_limit = 0, most_objects = 0;
   int64_t empty_box_count = 0;    // results and objects without width or height: never a hit
   bool has_annotation_0 = false;  // an object with id 0: never found
   // Images that coco-pack quarantined, in none of the numbers; the caller knows them.
