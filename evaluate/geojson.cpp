@@ -48,13 +48,20 @@ int shared_epsg(const std::vector<ImageInfo>& images,
   const auto name_of = [&](auto place) {
     return escaped(images[static_cast<std::size_t>(place - tags.begin())].file_name);
   };
-  const auto text_of = [](int epsg) { return epsg == 0 ? "an unknown one" : cat("EPSG:", epsg); };
+  const auto text_of = [](int epsg) {
+    return epsg == 0 ? "one without an EPSG number" : cat("EPSG:", epsg);
+  };
+  const auto is_same = [&](const GeoTags& one) {
+    return one.epsg == (*first)->epsg && (one.epsg != 0 || one.keys == (*first)->keys);
+  };
   for (auto other = first; other != tags.end(); ++other) {
-    if (!other->has_value() || (*other)->epsg == (*first)->epsg) continue;
-    throw Error(ErrorKind::kConfig,
-                cat(name_of(other), ": its coordinate system is ", text_of((*other)->epsg),
-                    ", that of ", name_of(first), " is ", text_of((*first)->epsg)),
-                "a GeoJSON file has one coordinate system: give the images of each by themselves");
+    if (!other->has_value() || is_same(**other)) continue;
+    throw Error(
+        ErrorKind::kConfig,
+        cat(name_of(other), ": its coordinate system is ", text_of((*other)->epsg), ", that of ",
+            name_of(first), " is ", text_of((*first)->epsg)),
+        "a GeoJSON file has one coordinate system: give the images of each by themselves, or "
+        "write them again with one (gdalwarp -t_srs EPSG:NUMBER)");
   }
   return (*first)->epsg;
 }

@@ -13,6 +13,7 @@
 #include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
 #include "shared/image/stretch.h"
+#include "shared/image/tile_grid.h"
 
 namespace retina {
 namespace {
@@ -63,7 +64,7 @@ void validate_tiles(const PackOptions& options) {
   }
   if (!options.tile_px) return;
   check_range("tile", *options.tile_px, kMinTilePx, kMaxTilePx);
-  check_share("tile-overlap", options.tile_overlap, false);
+  check_range("tile-overlap", options.tile_overlap.value_or(0), 0.0, kMostTileOverlap);
   check_share("tile-visibility", options.tile_visibility, true);
   check_share("tile-empty", options.tile_empty, true);
   refuse_if(task_of(options.format) == Task::kClassification,

@@ -197,15 +197,16 @@ void TileMaker::make(const PlannedImage& planned, std::size_t first_tile, const 
     const bool is_new_row = i == 0 || place.y != tiles[i - 1].place.y;
     if (is_new_row) rows = band.move_to(place.y, place.height);
     const bool is_last = i + 1 == tiles.size();
-    const bool is_changed = is_last && modified_ns(opened.path) != opened.source.modified_ns;
+    const bool is_changed =
+        (is_last || rows == nullptr) && modified_ns(opened.path) != opened.source.modified_ns;
     if (rows == nullptr || is_changed) {
       const bool was_checked = options_.check == ImageCheck::kFull || is_changed;
       throw Error(
           ErrorKind::kData,
           cat(tile_name(opened.path, place, *planned.stated_size), ": ",
               is_changed ? "the file has changed while it was cut into tiles" : band.problem()),
-          was_checked ? "leave the images alone while they are packed, then run the same "
-                        "command again"
+          was_checked ? "leave the images alone while they are packed, and start afresh with "
+                        "--overwrite"
                       : "pack with --check full --overwrite, which quarantines a damaged "
                         "image before its first tile");
     }

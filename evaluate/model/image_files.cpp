@@ -337,6 +337,11 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
     const DetectionsGeojson made =
         detections_geojson(images_, geo_tags_, detections_, category_map_);
     write_file_atomically(folder.geojson_path(), made.text);
+    if (shared_epsg(images_, geo_tags_) == 0) {
+      log_warning(folder.geojson_path(),
+                  ": the images' coordinate system has no EPSG number, so "
+                  "that GIS programs may take it for longitude and latitude");
+    }
     if (made.left_out_count > 0) {
       log_warning(folder.geojson_path(), ": lacks the detections on ",
                   counted(made.left_out_count, "image"), ", which no GeoTIFF tells the place of");

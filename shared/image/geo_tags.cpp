@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 
+#include "shared/base/hash.h"
 #include "shared/image/tiff_file.h"
 
 namespace retina {
@@ -12,7 +13,7 @@ namespace {
 
 // OGC 19-008r4, 7.1: tags.
 constexpr ttag_t kPixelScale = 33550, kTiePoints = 33922, kTransformation = 34264,
-                 kKeyDirectory = 34735;
+                 kKeyDirectory = 34735, kKeyDoubles = 34736, kKeyTexts = 34737;
 // Annex B: keys and their values.
 constexpr int kModelType = 1024, kRasterType = 1025, kGeodeticSystem = 2048, kAngularUnit = 2054,
               kProjectedSystem = 3072, kLinearUnit = 3076;
@@ -40,6 +41,16 @@ std::map<int, int> keys_of(const TiffFile& file) {
     if (words[i + 1] == 0) keys[words[i]] = words[i + 3];
   }
   return keys;
+}
+
+// Of the values of keys_of() and of those that stand elsewhere.
+std::uint64_t hash_of_keys(const TiffFile& file) {
+  Hasher hasher;
+  const auto add = [&](const auto& values) { hasher.update(values.data(), values.size_bytes()); };
+  add(values_of<std::uint16_t>(file, kKeyDirectory, TIFF_SHORT));
+  add(values_of<double>(file, kKeyDoubles, TIFF_DOUBLE));
+  add(values_of<char>(file, kKeyTexts, TIFF_ASCII));
+  return hasher.digest();
 }
 
 // Where the file's own raster coordinates lie.
@@ -102,6 +113,7 @@ std::optional<GeoTags> read_geo_tags(const std::string& path) {
   }
   const bool is_geographic = key(kModelType) == kGeographic;
   tags.epsg = key(is_geographic ? kGeodeticSystem : kProjectedSystem);
+  tags.keys = hash_of_keys(file);
   tags.unit = unit_of(key(is_geographic ? kAngularUnit : kLinearUnit));
   return tags;
 }

@@ -13,9 +13,10 @@ struct GeoTags {
   // t[2] * row, y = t[3] + t[4] * column + t[5] * row. Column and row count pixels from the outer
   // corner of the image's first one, whose centre is (0.5, 0.5), whatever the file calls a pixel.
   std::array<double, 6> transform{};
-  int epsg = 0;           // the number of the coordinate system (32633); 0: not known
-  std::string unit{};     // "metre", "degree", "foot", "US survey foot"; empty: not known
-  bool is_point = false;  // the file's own coordinates are those of the pixels' centres
+  int epsg = 0;            // the number of the coordinate system (32633); 0: it has none
+  std::uint64_t keys = 0;  // hash of all that the file says of the system: equal for equal words
+  std::string unit{};      // "metre", "degree", "foot", "US survey foot"; empty: not known
+  bool is_point = false;   // the file's own coordinates are those of the pixels' centres
 
   std::array<double, 2> at(double column, double row) const {
     return {transform[0] + transform[1] * column + transform[2] * row,

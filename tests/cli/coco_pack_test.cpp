@@ -276,6 +276,8 @@ TEST_F(CocoPack, OfTilesTellsHowManyOfHowManyImages) {
 TEST_F(CocoPack, OfTilesRefusesWhatExcludesThem) {
   EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", "--max-side", "50"}), 64),
               HasSubstr("either --tile or --max-side"));
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", "--tile-overlap", "0.99"}), 64),
+              HasSubstr("--tile-overlap: out of range (got 0.99, want 0..0.9)"));
   EXPECT_THAT(refusal(command(folder_ / "set", {"--tile-overlap", "0.5"}), 64),
               HasSubstr("has no effect without --tile"));
 }

@@ -95,6 +95,16 @@ TEST(Geojson, TwoCoordinateSystemsAreRefused) {
                          shared_epsg(kImages, {north_up(32633), std::nullopt, north_up(32634)});
                        }),
             "sub/b \"c\".tif: its coordinate system is EPSG:32634, that of a.tif is EPSG:32633");
+  // Systems without a number are one where the files describe them alike.
+  GeoTags own = north_up(0), other = north_up(0);
+  own.keys = 1;
+  EXPECT_EQ(shared_epsg(kImages, {own, std::nullopt, own}), 0);
+  other.keys = 2;
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig,
+                         [&] {
+                           shared_epsg(kImages, {own, std::nullopt, other});
+                         }),
+              testing::HasSubstr("one without an EPSG number"));
   EXPECT_EQ(shared_epsg(kImages, {std::nullopt, std::nullopt, north_up(32634)}), 32634);
   EXPECT_EQ(shared_epsg(kImages, {std::nullopt, std::nullopt, std::nullopt}), 0);
 }

@@ -87,6 +87,8 @@ TEST_F(GeoTagsTest, WhatIsNotKnownIsNotClaimed) {
   GeoLook own = base;
   own.keys = {1024, 0, 1, 1, 3072, 0, 1, 32767};
   EXPECT_EQ(read(own)->epsg, 0);
+  EXPECT_EQ(read(own)->keys, read(own)->keys);
+  EXPECT_NE(read(own)->keys, read(base)->keys);
   own.keys = {1024, 0, 1, 1, 3072, 34736, 1, 32633};  // the value is elsewhere
   EXPECT_EQ(read(own)->epsg, 0);
 }

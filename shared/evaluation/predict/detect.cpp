@@ -32,6 +32,8 @@ void append_image(const Sample& sample, const ImageDetections& found, const Cate
         {box[0], box[1], box[2], box[3]}, {.width = sample.width_px, .height = sample.height_px},
         {.width = shown.width, .height = shown.height});
     const float width = right - left, height = bottom - top;
+    // Clipped away, at the padding of a long image: as torchvision has it, but not among tiles.
+    if (sample.tile && (width <= 0 || height <= 0)) continue;
     detections.push_back({.image_id = sample.image_id,
                           .category_id = categories[static_cast<std::size_t>(label[i])].id,
                           .bbox = {shown.x + static_cast<double>(left),
