@@ -6,7 +6,6 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/evaluation/score/box_groups.h"
-#include "shared/image/tile_grid.h"
 
 namespace retina {
 
@@ -14,6 +13,7 @@ namespace {
 
 // Below, a network's input would be all padding; above, tiles would not bound the memory.
 constexpr std::int64_t kLeastTilePx = 64, kMostTilePx = 16384;
+constexpr double kMostTileOverlap = 0.9;
 
 [[noreturn]] void refuse(const std::string& problem) {
   throw Error(ErrorKind::kUsage, problem, "run retina-eval --help");

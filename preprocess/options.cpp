@@ -13,7 +13,6 @@
 #include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
 #include "shared/image/stretch.h"
-#include "shared/image/tile_grid.h"
 
 namespace retina {
 namespace {
@@ -55,6 +54,7 @@ void check_share(const char* name, const std::optional<double>& got, bool may_be
 
 void validate_tiles(const PackOptions& options) {
   constexpr int kMinTilePx = 32, kMaxTilePx = 16384;
+  constexpr double kMostTileOverlap = 0.9;  // each pixel is in a hundred tiles
   const std::pair<bool, const char*> parts[] = {
       {options.tile_overlap.has_value(), "tile-overlap"},
       {options.tile_visibility.has_value(), "tile-visibility"},

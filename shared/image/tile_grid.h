@@ -25,9 +25,6 @@ struct TileGrid {
 // overlap at most lies whole in one of them.
 std::vector<int> tile_starts(int length_px, const TileGrid& grid);
 
-// Of options: at 0.9 each pixel is in a hundred tiles.
-inline constexpr double kMostTileOverlap = 0.9;
-
 // All tiles of an image, row by row.
 std::vector<TileRect> tiles_of(const ImageSize& image, const TileGrid& grid);
 
