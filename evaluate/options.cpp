@@ -5,14 +5,15 @@
 
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/base/printable.h"
 #include "shared/evaluation/score/box_groups.h"
+#include "shared/image/stretch.h"
 
 namespace retina {
 
 namespace {
 
-// Below, a network's input would be all padding; above, tiles would not bound the memory.
-constexpr std::int64_t kLeastTilePx = 64, kMostTilePx = 16384;
+constexpr std::int64_t kMostTilePx = 16384;  // more would not bound the memory
 constexpr double kMostTileOverlap = 0.9;
 
 [[noreturn]] void refuse(const std::string& problem) {
@@ -41,6 +42,7 @@ Given model_options(const EvalOptions& options) {
           {"nms-threshold", options.nms_threshold.has_value()},
           {"max-detections", options.max_detections.has_value()},
           {"max-images", options.max_images != 0},
+          {"stretch", !options.stretch.empty()},
           {"tile", !options.tile.empty()},
           {"tile-overlap", options.tile_overlap != EvalOptions().tile_overlap},
           {"tile-whole", !options.tile_whole},
@@ -110,6 +112,13 @@ void check_inputs(const EvalOptions& options) {
   if (!on_images && options.output_format != OutputFormat::kCoco) {
     refuse(cat("--output-format ", word_of(kOutputFormats, options.output_format),
                ": only applies with --images"));
+  }
+  if (!on_images && !with_results) {
+    refuse_given({{"stretch", !options.stretch.empty()}}, "--data, whose images are packed");
+  }
+  if (!options.stretch.empty() && !parse_stretch(options.stretch)) {
+    refuse(cat("--stretch: got ", escaped(options.stretch),
+               ", want two percentiles LOW,HIGH with 0 <= LOW < HIGH <= 100, as 2,98"));
   }
   if (options.min_ap && options.min_top1) {
     refuse("--min-ap or --min-top1: a model detects or classifies, not both");
@@ -190,6 +199,11 @@ void declare_options(Cli& cli, EvalOptions& options) {
            "instead of --data: detect on these JPEG, PNG, TIFF and WebP files: each PATH a file, a "
            "folder (all below it) or a quoted glob; files that cannot be used are named and "
            "skipped, exit 65 when none can be");
+  cli.option("stretch", options.stretch, "LOW,HIGH",
+             "with --images: take TIFFs of 9 to 16 bits a sample and of more than three bands, of "
+             "which the first three are red, green and blue; each channel is stretched between "
+             "these two percentiles of the image, as 2,98. Give what coco-pack --stretch was "
+             "given");
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");

@@ -25,6 +25,9 @@ inline const Choices<OutputFormat> kOutputFormats = {{"coco", OutputFormat::kCoc
                                                      {"csv", OutputFormat::kCsv},
                                                      {"geojson", OutputFormat::kGeojson}};
 
+// Below, a network's input would be all padding.
+inline constexpr std::int64_t kLeastTilePx = 64;
+
 struct EvalOptions {
   // A model over shards ...
   std::string model{};                // checkpoint, converted model, or a run's folder: its best
@@ -47,13 +50,14 @@ struct EvalOptions {
   std::int64_t max_images = 0;                       // 0: all
   std::optional<int> count_best{};                   // of an image and class, in AP and recall
   OutputFormat output_format = OutputFormat::kCoco;  // of the detections on `images`
-  std::vector<std::int64_t> tile{};                  // sides of tiles to cut images into
-  double tile_overlap = 0.2;                         // of neighbours
-  bool tile_whole = true;                            // besides tiles all of the image
-  TileMerge tile_merge = {};                         // of detections on an image's tiles
-  int draw = 0;                                      // JPEGs with drawn detections to write
-  double draw_score = 0.4;                           // detections below are not drawn
-  Precision precision = Precision::kFp32;            // of a checkpoint's convolutions
+  std::string stretch{};             // "2,98": percentiles that samples above 8 bits lie between
+  std::vector<std::int64_t> tile{};  // sides of tiles to cut images into
+  double tile_overlap = 0.2;         // of neighbours
+  bool tile_whole = true;            // besides tiles all of the image
+  TileMerge tile_merge = {};         // of detections on an image's tiles
+  int draw = 0;                      // JPEGs with drawn detections to write
+  double draw_score = 0.4;           // detections below are not drawn
+  Precision precision = Precision::kFp32;  // of a checkpoint's convolutions
   DeviceChoice device = DeviceChoice::kAuto;
   int expect_ranks = 0;      // 0: any number
   WatchOptions watch;        // how long the ranks wait for one another

@@ -1,6 +1,8 @@
 #include "train/training_run.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -44,6 +46,16 @@ ReplicaOptions replica_options(const Job& job) {
           .ema = options.optimizer.ema};
 }
 
+// Of the tiles that the sets hold, where they have one side; else 0.
+int tile_side(const std::vector<ShardSet>& sets) {
+  std::set<int> sides;
+  for (const ShardSet& set : sets) {
+    const std::optional<TileRule>& rule = set.manifest().options.tile;
+    sides.insert(rule ? rule->side_px : 0);
+  }
+  return sides.size() == 1 ? *sides.begin() : 0;
+}
+
 RunFacts run_facts(const Job& job, const TrainingState& state) {
   const TrainOptions& options = job.options;
   return {.train_fingerprint = job.data->train->fingerprint,
@@ -54,7 +66,8 @@ RunFacts run_facts(const Job& job, const TrainingState& state) {
           .total_steps = state.total_steps(),
           .base_lr = options.base_lr(),
           .effective_lr = options.effective_lr(),
-          .lr_schedule = word_of(kSchedules, options.schedule.rule.schedule.kind)};
+          .lr_schedule = word_of(kSchedules, options.schedule.rule.schedule.kind),
+          .tile_px = tile_side(job.data->train_shards)};
 }
 
 // Most images of a step that a rank has.

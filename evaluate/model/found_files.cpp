@@ -136,11 +136,12 @@ FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
   if (ranks.is_root()) {
     progress.emplace("looking", static_cast<std::int64_t>(own.size()), "files");
   }
+  const std::optional<Stretch> stretch = parse_stretch(options.stretch);
   std::string bytes;
   for (std::size_t i = 0; i < own.size(); ++i) {
     const ImageFile& file = listing.files[own[i]];
     const std::string name = listing.roots[file.root].name_in_folder(file.name);
-    bytes += join(fields_of(own[i], look_at(folders[file.root], name, decoder)));
+    bytes += join(fields_of(own[i], look_at(folders[file.root], name, decoder, stretch)));
     tell_progress(ranks);
     if (progress) progress->update(static_cast<std::int64_t>(i) + 1);
   }

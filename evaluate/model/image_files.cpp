@@ -394,14 +394,18 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
   const bool is_done = ranks.is_root() && !folder;
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
 
-  const ImageFiles source(found.roots, found.images, model.normalisation(),
-                          limits_of(options).file_bytes);
+  const ImageFiles source(found.roots, found.images,
+                          {.normalisation = model.normalisation(),
+                           .max_file_bytes = limits_of(options).file_bytes,
+                           .stretch = parse_stretch(options.stretch)});
   const std::unique_ptr<TiledSource> tiles = tiled(source, options);
   const SampleSource& samples = tiles ? static_cast<const SampleSource&>(*tiles) : source;
   if (ranks.is_root()) {
     log_info("detecting with ", options.model, " (", model.kind(), ") on ",
              visited_text(samples.index(), options.max_images), " with ",
              counted(ranks.size(), "rank"), ", device ", device_text(device));
+    const std::string doubt = scale_doubt(model.scale(), source.index(), options.tile);
+    if (!doubt.empty()) log_warning("--images: ", doubt);
   }
   std::vector<SkippedPlace> undecodable;
   DetectOptions detecting = detect_options(options, device, ranks);

@@ -62,10 +62,11 @@ void check_finite(const Checkpoint& checkpoint, const std::string& path) {
 }
 
 LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& device,
-                                Categories& categories) {
+                                LoadedModel::About& about) {
   const Checkpoint checkpoint = load_checkpoint(options.model);
   check_finite(checkpoint, options.model);
-  categories = checkpoint.categories;
+  about = {.categories = checkpoint.categories,
+           .scale = model_scale(checkpoint.config_json, options.model)};
   const auto ready = [&](auto network) {
     Network& part = as_network(network);
     use_channels_last(part);  // as in training, and faster
@@ -78,7 +79,7 @@ LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& d
   return ready(trained_network(checkpoint, options.model));
 }
 
-ConvertedModel load_converted(const EvalOptions& options, Categories& categories) {
+ConvertedModel load_converted(const EvalOptions& options, LoadedModel::About& about) {
   if (options.precision != Precision::kFp32) {
     throw Error(ErrorKind::kConfig,
                 cat(options.model, ": --precision ", word_of(kPrecisions, options.precision),
@@ -86,7 +87,8 @@ ConvertedModel load_converted(const EvalOptions& options, Categories& categories
                 "give --model the checkpoint that it was converted from");
   }
   ConvertedModel model(options.model, options.trust ? ModelTrust::kAny : ModelTrust::kOwnOnly);
-  categories = model.header().categories;
+  about = {.categories = model.header().categories,
+           .scale = model_scale(model.header().config_json, options.model)};
   if (model.header().task == Task::kDetection) model.check_postprocess();
   if (model.header().task == Task::kClassification) return model;  // has none
   model.set_thresholds({.score = options.score_threshold,
@@ -96,9 +98,9 @@ ConvertedModel load_converted(const EvalOptions& options, Categories& categories
 }
 
 LoadedModel::Model load(const EvalOptions& options, const c10::Device& device,
-                        Categories& categories) {
-  return is_onnx_file(options.model) ? LoadedModel::Model(load_converted(options, categories))
-                                     : load_network(options, device, categories);
+                        LoadedModel::About& about) {
+  return is_onnx_file(options.model) ? LoadedModel::Model(load_converted(options, about))
+                                     : load_network(options, device, about);
 }
 
 }  // namespace
@@ -125,7 +127,7 @@ void check_same_classes(const Categories& model, const Categories& data,
 }
 
 LoadedModel::LoadedModel(const EvalOptions& options, const c10::Device& device)
-    : path_(options.model), model_(load(options, device, categories_)) {}
+    : path_(options.model), model_(load(options, device, about_)) {}
 
 std::string LoadedModel::kind() const {
   return std::holds_alternative<ConvertedModel>(model_) ? "converted model" : "checkpoint";
@@ -212,6 +214,7 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
   if (options.precision != Precision::kFp32) {
     identity.emplace_back("precision", quoted(word_of(kPrecisions, options.precision)));
   }
+  if (!options.stretch.empty()) identity.emplace_back("stretch", quoted(options.stretch));
   if (!options.tile.empty()) {
     JsonWriter sides;
     sides.begin_array();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "evaluate/evaluation_folder.h"
+#include "evaluate/model/scale_doubt.h"
 #include "evaluate/options.h"
 #include "shared/base/task.h"
 #include "shared/coco/category.h"
@@ -33,9 +34,11 @@ class LoadedModel {
   // "checkpoint" or "converted model".
   std::string kind() const;
   Task task() const;
-  const Categories& categories() const { return categories_; }
+  const Categories& categories() const { return about_.categories; }
   // Of the samples that it takes.
   Normalisation normalisation() const;
+  // How large it sees images, of a detector.
+  const ModelScale& scale() const { return about_.scale; }
   // Collective; see shared/evaluation/predict/detect.h. Throws kData, too, for a box or a score
   // that is not finite.
   std::vector<Detection> detect_all(const PredictionInput& input, const DetectOptions& options);
@@ -44,10 +47,15 @@ class LoadedModel {
                                          const DetectOptions& options);
 
   using Model = std::variant<RetinaNet, std::unique_ptr<Classifier>, ConvertedModel>;
+  // What its file says beside the network.
+  struct About {
+    Categories categories{};
+    ModelScale scale{};
+  };
 
  private:
   std::string path_;
-  Categories categories_;
+  About about_;
   Model model_;
 };
 

@@ -121,6 +121,10 @@ class ShardEvaluation {
     log_info("evaluating ", options_.model, " (", model_->kind(), ") on ",
              visited_text(samples.index(), options_.max_images), " with ",
              counted(ranks_.size(), "rank"), ", device ", device_text(device_));
+    if (!classifies(*model_) && !is_tiled(shards_->index())) {
+      const std::string doubt = scale_doubt(model_->scale(), shards_->index(), options_.tile);
+      if (!doubt.empty()) log_warning(options_.data, ": ", doubt);
+    }
     const std::string left_out = left_out_tiles_text(*shards_);
     if (!left_out.empty()) log_warning(left_out);
     const std::int64_t rescaled = shards_->manifest().counts.rescaled;

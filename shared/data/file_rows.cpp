@@ -15,6 +15,16 @@ std::optional<FileProblem> problem_of(const DecodeStatus& status) {
   return FileProblem{.kind = status.unsupported ? "format" : "damaged", .reason = reason};
 }
 
+// Of a file that was just opened.
+std::optional<FileProblem> problem_of(const std::string& path, const DecodeStatus& status,
+                                      const DecodeRequest& request) {
+  std::optional<FileProblem> problem = problem_of(status);
+  if (problem && !request.stretch) {
+    problem->reason = reason_with_cure(path, status, problem->reason);
+  }
+  return problem;
+}
+
 std::optional<FileProblem> changed_problem(const ImageSize& got, const ImageSize& expected) {
   if (got.width == expected.width && got.height == expected.height) return std::nullopt;
   return FileProblem{.kind = "damaged", .reason = "the file changed while it was used"};
@@ -22,14 +32,15 @@ std::optional<FileProblem> changed_problem(const ImageSize& got, const ImageSize
 
 class FileRows : public ImageRows {
  public:
-  FileRows(const ImageFolder& folder, const std::string& name, const ImageSize& expected) {
+  FileRows(const ImageFolder& folder, const std::string& name, const DecodeRequest& request) {
     FoundFile file;
     problem_ = folder.find(name, file);
     if (problem_) return;
     problem_ = unless_unreadable(folder, file.path, [&]() -> std::optional<FileProblem> {
-      reader_.emplace(file.path);
-      auto problem = problem_of(reader_->status());
-      return problem ? problem : changed_problem({reader_->width(), reader_->height()}, expected);
+      reader_.emplace(file.path, RowOptions{.stretch = request.stretch});
+      auto problem = problem_of(file.path, reader_->status(), request);
+      return problem ? problem
+                     : changed_problem({reader_->width(), reader_->height()}, request.expected);
     });
   }
 
@@ -58,8 +69,8 @@ ImageSize whole_size_of(const ImageSize& image) {
 }
 
 std::unique_ptr<ImageRows> open_file_rows(const ImageFolder& folder, const std::string& name,
-                                          const ImageSize& expected) {
-  return std::make_unique<FileRows>(folder, name, expected);
+                                          const DecodeRequest& request) {
+  return std::make_unique<FileRows>(folder, name, request);
 }
 
 std::optional<FileProblem> decode_reduced_file(const ImageFolder& folder, const std::string& name,
@@ -67,9 +78,9 @@ std::optional<FileProblem> decode_reduced_file(const ImageFolder& folder, const 
   FoundFile file;
   if (auto problem = folder.find(name, file)) return problem;
   return unless_unreadable(folder, file.path, [&]() -> std::optional<FileProblem> {
-    ReducedImage reduced = read_reduced(file.path, request.max_side_px);
-    if (auto problem = problem_of(reduced.status)) return problem;
-    if (auto problem = changed_problem({reduced.width, reduced.height}, request.expected)) {
+    ReducedImage reduced = read_reduced(file.path, request.max_side_px, request.file.stretch);
+    if (auto problem = problem_of(file.path, reduced.status, request.file)) return problem;
+    if (auto problem = changed_problem({reduced.width, reduced.height}, request.file.expected)) {
       return problem;
     }
     out = std::move(reduced.image);

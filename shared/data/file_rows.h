@@ -8,6 +8,7 @@
 #include <string>
 
 #include "shared/base/image_folder.h"
+#include "shared/data/listed_folder.h"
 #include "shared/data/sample_source.h"
 
 namespace retina {
@@ -19,14 +20,14 @@ inline constexpr int kReducedSidePx = 2048;
 // The size of that copy, or the image's own.
 ImageSize whole_size_of(const ImageSize& image);
 
-// A file of `folder` that has the size `expected` says. Throws kIo when the folder or its mount is
-// gone, here and in rows that are read.
+// A file of `folder` that has the size that `request` says. Throws kIo when the folder or its mount
+// is gone, here and in rows that are read.
 std::unique_ptr<ImageRows> open_file_rows(const ImageFolder& folder, const std::string& name,
-                                          const ImageSize& expected);
+                                          const DecodeRequest& request);
 
-// A copy, as read_reduced() makes it, of a file that has the size `expected`.
+// A copy, as read_reduced() makes it, of such a file.
 struct ReducedRequest {
-  ImageSize expected{};
+  DecodeRequest file{};
   int max_side_px = kReducedSidePx;
 };
 std::optional<FileProblem> decode_reduced_file(const ImageFolder& folder, const std::string& name,

@@ -186,9 +186,9 @@ ImageListing list_images(const std::vector<std::string>& given, const std::strin
 }
 
 ImageFiles::ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
-                       const Normalisation& normalisation, std::uint64_t max_file_bytes)
-    : roots_(std::move(roots)), normalisation_(normalisation) {
-  for (const ImageRoot& root : roots_) folders_.emplace_back(root.folder, max_file_bytes);
+                       const ImageFilesOptions& options)
+    : roots_(std::move(roots)), options_(options) {
+  for (const ImageRoot& root : roots_) folders_.emplace_back(root.folder, options.max_file_bytes);
   for (const FoundImage& one : images) {
     root_of_.push_back(one.root);
     index_.push_back({.image_id = static_cast<std::int64_t>(index_.size()) + 1,
@@ -207,7 +207,7 @@ Sample ImageFiles::load(const BatchRequest& request, std::size_t place, JpegDeco
   sample.file_name = entry.file_name;
   Image image;
   sample.problem = decode(record, decoder, image);
-  if (!sample.problem) put_pixels(image, request, sample, normalisation_, pixels);
+  if (!sample.problem) put_pixels(image, request, sample, options_.normalisation, pixels);
   return sample;
 }
 
@@ -215,14 +215,18 @@ std::string ImageFiles::name_in_folder(std::size_t place) const {
   return roots_[root_of_[place]].name_in_folder(index_[place].file_name);
 }
 
+DecodeRequest ImageFiles::request_of(std::size_t place) const {
+  return {.expected = {index_[place].width, index_[place].height}, .stretch = options_.stretch};
+}
+
 std::optional<FileProblem> ImageFiles::decode(std::size_t place, JpegDecoder& decoder,
                                               Image& out) const {
-  return decode_file(folders_[root_of_[place]], name_in_folder(place), index_[place], decoder, out);
+  return decode_file(folders_[root_of_[place]], name_in_folder(place), request_of(place), decoder,
+                     out);
 }
 
 std::unique_ptr<ImageRows> ImageFiles::open_rows(std::size_t place) const {
-  return open_file_rows(folders_[root_of_[place]], name_in_folder(place),
-                        {index_[place].width, index_[place].height});
+  return open_file_rows(folders_[root_of_[place]], name_in_folder(place), request_of(place));
 }
 
 ImageSize ImageFiles::whole_size(std::size_t place) const {
@@ -238,9 +242,8 @@ std::optional<FileProblem> ImageFiles::decode_whole(std::size_t place, JpegDecod
 
 std::optional<FileProblem> ImageFiles::decode_reduced(std::size_t place, int max_side_px,
                                                       Image& out) const {
-  return decode_reduced_file(
-      folders_[root_of_[place]], name_in_folder(place),
-      {.expected = {index_[place].width, index_[place].height}, .max_side_px = max_side_px}, out);
+  return decode_reduced_file(folders_[root_of_[place]], name_in_folder(place),
+                             {.file = request_of(place), .max_side_px = max_side_px}, out);
 }
 
 std::optional<FileProblem> ImageFiles::decode_part(std::size_t place, const TileRect& part,

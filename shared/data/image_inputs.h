@@ -42,14 +42,19 @@ struct ImageListing {
 ImageListing list_images(const std::vector<std::string>& given, const std::string& output,
                          const std::function<void()>& on_step = {});
 
+struct ImageFilesOptions {
+  Normalisation normalisation{};
+  std::uint64_t max_file_bytes = kMaxImageFileBytes;  // larger files are refused
+  std::optional<Stretch> stretch{};                   // as in row_reader.h
+};
+
 // The images of a listing that can be used, as samples without boxes. Their ids are 1, 2, ... in
 // the order of `images`.
 class ImageFiles : public RowSource {
  public:
-  // Each of `images` with its root's place in `roots`. Larger files than `max_file_bytes` are
-  // refused.
+  // Each of `images` with its root's place in `roots`.
   ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
-             const Normalisation& normalisation, std::uint64_t max_file_bytes = kMaxImageFileBytes);
+             const ImageFilesOptions& options);
 
   const std::vector<IndexEntry>& index() const override { return index_; }
   // A sample whose image does not decode says so and has no pixels. Throws as decode() does.
@@ -64,18 +69,19 @@ class ImageFiles : public RowSource {
   ImageSize whole_size(std::size_t place) const override;
   std::optional<FileProblem> decode_whole(std::size_t place, JpegDecoder& decoder,
                                           Image& out) const override;
-  const Normalisation& normalisation() const override { return normalisation_; }
+  const Normalisation& normalisation() const override { return options_.normalisation; }
   // Of a large image: a copy whose longer side is at most `max_side_px`, and a part in full size.
   std::optional<FileProblem> decode_reduced(std::size_t place, int max_side_px, Image& out) const;
   std::optional<FileProblem> decode_part(std::size_t place, const TileRect& part, Image& out) const;
 
  private:
   std::string name_in_folder(std::size_t place) const;
+  DecodeRequest request_of(std::size_t place) const;
 
   std::vector<ImageRoot> roots_;
   std::vector<ImageFolder> folders_{};  // of the roots
   std::vector<std::size_t> root_of_{};  // of the images
-  Normalisation normalisation_;
+  ImageFilesOptions options_;
   std::vector<IndexEntry> index_{};
 };
 

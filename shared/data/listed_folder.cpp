@@ -122,7 +122,14 @@ FolderListing list_files(const std::string& folder, const std::string& without,
   return listing;
 }
 
-LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder) {
+std::string reason_with_cure(const std::string& path, const DecodeStatus& status,
+                             const std::string& reason) {
+  const bool has_cure = status.unsupported && needs_stretch(path);
+  return has_cure ? cat(reason, "; add --stretch 2,98") : reason;
+}
+
+LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder,
+                 const std::optional<Stretch>& stretch) {
   LookedAt result{.image = {.name = name}};
   FoundImage& image = result.image;
   const std::string path = cat(folder.path(), "/", name);
@@ -138,7 +145,7 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
     image.xxh3 = hasher.digest();
     DecodeStatus status = read_any_size(bytes, decoder, image.width, image.height);
     const auto read_header = [&] {  // wherever it is in the file
-      const RowReader rows(file.path);
+      const RowReader rows(file.path, {.stretch = stretch});
       status = rows.status();
       image.width = rows.width();
       image.height = rows.height();
@@ -159,7 +166,11 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
     }
     if (has_too_many_pixels(image.width, image.height, kDefaultMaxPixels, problem)) {
       read_header();  // says whether it can be read by rows
-      if (!status.ok) return image_problem(bytes, status, status.problem);
+      if (!status.ok) {
+        const std::string& reason = status.problem;
+        return image_problem(bytes, status,
+                             stretch ? reason : reason_with_cure(file.path, status, reason));
+      }
     }
     return std::nullopt;
   });
@@ -167,18 +178,21 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
 }
 
 std::optional<FileProblem> decode_file(const ImageFolder& folder, const std::string& name,
-                                       const IndexEntry& expected, JpegDecoder& decoder,
+                                       const DecodeRequest& request, JpegDecoder& decoder,
                                        Image& out) {
   return unless_unreadable(folder, cat(folder.path(), "/", name), [&]() {
     FoundFile file;
     if (auto problem = folder.find(name, file)) return problem;
     const std::string bytes = read_file(file.path);
-    const DecodeStatus status = decode_any_image(bytes, decoder, out);
+    const DecodeStatus status = request.stretch ? decode_stretched(bytes, *request.stretch, out)
+                                                : decode_any_image(bytes, decoder, out);
     std::string reason = unusable_reason(status, policy_on_foreign_files(status));
+    const ImageSize& expected = request.expected;
     if (reason.empty() && (out.width != expected.width || out.height != expected.height)) {
       reason = "the file changed while it was used";
     }
     if (reason.empty()) return std::optional<FileProblem>();
+    if (!request.stretch) reason = reason_with_cure(file.path, status, reason);
     return std::optional(image_problem(bytes, status, reason));
   });
 }

@@ -11,6 +11,8 @@
 #include "shared/base/image_folder.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
+#include "shared/image/resize.h"
+#include "shared/image/stretch.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -40,6 +42,10 @@ std::optional<FileProblem> unless_unreadable(
     const ImageFolder& folder, const std::string& path,
     const std::function<std::optional<FileProblem>()>& read);
 
+// What is wrong with the file of an image, and with samples that nobody stretched what to do.
+std::string reason_with_cure(const std::string& path, const DecodeStatus& status,
+                             const std::string& reason);
+
 // What an image's header says.
 struct FoundImage {
   std::string name{};
@@ -54,13 +60,20 @@ struct LookedAt {
 };
 // Reads all of the file: its hash says whether it is the one of before. Images of more pixels than
 // the decoder's limit, which decode_file() refuses, are a problem here; with a higher limit, only
-// those that cannot be read by rows. Throws kIo.
-LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder);
+// those that cannot be read by rows. `stretch` as in row_reader.h, here and below. Throws kIo.
+LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder,
+                 const std::optional<Stretch>& stretch = {});
+
+// How a file is decoded, and its size when it was looked at.
+struct DecodeRequest {
+  ImageSize expected{};
+  std::optional<Stretch> stretch{};
+};
 
 // Decodes a file of `folder` into `out`, whose storage is reused, if it is of the size that
-// `expected` says. Throws kIo when the folder or its mount is gone.
+// `request` says. Throws kIo when the folder or its mount is gone.
 std::optional<FileProblem> decode_file(const ImageFolder& folder, const std::string& name,
-                                       const IndexEntry& expected, JpegDecoder& decoder,
+                                       const DecodeRequest& request, JpegDecoder& decoder,
                                        Image& out);
 
 }  // namespace retina

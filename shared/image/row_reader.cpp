@@ -168,6 +168,16 @@ const DecodeStatus& RowReader::skip(int count) {
   return status_;
 }
 
+bool needs_stretch(const std::string& path) {
+  FileReader file(path);
+  ImageBytes bytes(file);
+  std::array<char, kStartBytes> start{};
+  const std::size_t count = bytes.read_at(0, start.data(), start.size());
+  bytes.rethrow();
+  if (image_format({start.data(), count}) != "TIFF") return false;
+  return !open_tiff_rows(bytes, false).status.ok && open_tiff_rows(bytes, true).status.ok;
+}
+
 DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out) {
   RowReader reader(ImageBytes(bytes), {.stretch = stretch});
   DecodeStatus status = reader.status();

@@ -75,6 +75,10 @@ class RowReader {
   std::optional<int> warning_row_{};  // of the complaint that status() tells, after the header
 };
 
+// Whether the file is refused without a stretch and taken with one, by its header. Throws as
+// FileReader.
+bool needs_stretch(const std::string& path);
+
 // decode_any_image() with a stretch, of `bytes` with kDefaultMaxPixels at most.
 DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out);
 

@@ -13,7 +13,7 @@ PAGES = ["README.md", "preprocess/README.md", "train/README.md", "evaluate/READM
          "convert/README.md", "python/README.md", "docker/README.md", "tests/README.md",
          "docs/README.md", "docs/programs.md",
          "docs/coming-from-ultralytics.md", "docs/coming-from-torchvision.md",
-         "docs/coming-from-detectron2.md", "docs/coming-from-keras-retinanet.md", "docs/faq.md",
+         "docs/coming-from-detectron2.md", "docs/coming-from-keras-retinanet.md", "docs/large-images.md", "docs/faq.md",
          "docs/troubleshooting.md"]
 
 COMMAND_LANGUAGES = {"", "sh", "bash", "shell", "console"}

@@ -54,7 +54,8 @@ QUICK = {
 }
 
 # What the pages of docs/ give in full size: these values take the place of theirs.
-SMALL = {"retina-train": {"epochs": "4", "steps": "12", "min-side": "64", "min-sides": "48,64", "max-side": "96",
+SMALL = {"coco-pack": {"tile": "64"}, "retina-eval": {"tile": "64"},
+         "retina-train": {"epochs": "4", "steps": "12", "min-side": "64", "min-sides": "48,64", "max-side": "96",
                           "steps-per-epoch": "4", "warmup-steps": "2", "lr-drop-at": "2epochs"}}
 
 # The job that the reader of docs/ has run already.
@@ -72,7 +73,8 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 
 # Files that only a page's reader has: a command that starts from one is parsed, to its end with 66.
 READERS_OWN = {"resnet50.pth", "retinanet_resnet50_fpn_coco.pth", "shards/mine", "photos", "a.jpg",
-               "photos/*/front?.jpg"}
+               "photos/*/front?.jpg", "orthophoto.tif", "xView_train.geojson", "dota/train.json",
+               "DOTA/train/labelTxt-v1.5", "DOTA/val/labelTxt-v1.5", "deepforest/annotations.csv"}
 NO_INPUT = 66
 
 
@@ -158,6 +160,8 @@ class Readme(unittest.TestCase):
         self.make_cifar10(place)
         self.make_class_folders(place)
         self.make_own_set(place)
+        shutil.copytree(place / "mine/images", place / "aerial/images")
+        shutil.copy(place / "mine/annotations.json", place / "aerial")
         for name, norm in (("resnet50-11ad3fa6.pt", "group"), ("resnet50-0676ba61.pt", "none")):
             self.expect_success(run([BUILD / "bin/make-checkpoint", "--backbone", "resnet18", "--head-norm",
                                      norm, "--output", place / "coco/weights" / name]), "make-checkpoint")
@@ -344,7 +348,8 @@ class Readme(unittest.TestCase):
         for line in BEFORE_DOCS:
             self.expect_success(run(line.split(), cwd=place), line)
         self.run_commands(place, [page for page in PAGES if page.startswith("docs/")], is_small=True)
-        for name in ("yolo.onnx", "csv.onnx", "found-yolo/labels", "found-faq/detections.csv"):
+        for name in ("yolo.onnx", "csv.onnx", "found-yolo/labels", "found-faq/detections.csv",
+                     "aerial-evaluation/metrics.json"):
             self.assertTrue((place / name).exists(), name)
 
     def test_make_demo_runs_the_whole_job_and_then_finds_it_done(self):

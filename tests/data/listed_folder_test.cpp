@@ -194,7 +194,9 @@ TEST_F(Folder, ImagesDecodeOrSayWhyNot) {
   JpegDecoder decoder;
   Image out;
   const auto decode = [&](std::size_t place) {
-    return decode_file(folder, seen[place].file_name, seen[place], decoder, out);
+    const IndexEntry& entry = seen[place];
+    return decode_file(folder, entry.file_name, {.expected = {entry.width, entry.height}}, decoder,
+                       out);
   };
   EXPECT_FALSE(decode(0));
   EXPECT_EQ(out.rgb, colourful(30, 20).rgb);
@@ -221,7 +223,7 @@ TEST_F(Folder, ThatIsGoneIsAnErrorNotADamagedImage) {
   JpegDecoder decoder;
   Image out;
   try {
-    decode_file(folder, "1.png", {.width = 8, .height = 8}, decoder, out);
+    decode_file(folder, "1.png", {.expected = {8, 8}}, decoder, out);
     FAIL() << "the folder is gone";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kIo) << error.what();

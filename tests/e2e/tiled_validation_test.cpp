@@ -68,6 +68,8 @@ TEST_F(TiledValidation, IsRetinaEvalsAndHasTheSameBitsOnAnyNumberOfRanks) {
   EXPECT_EQ(ap, file.root().at("stats").at(std::size_t{0}).as_double());
   EXPECT_GT(ap, 0);
   RecordProperty("ap", std::to_string(ap));
+  // The checkpoint says what it was trained on.
+  EXPECT_THAT(read_file(last_checkpoint(run)), HasSubstr("tile_px"));
 
   // One step of the same weights, which stay: ranks share the tiles otherwise.
   Words lines;

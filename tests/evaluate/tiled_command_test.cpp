@@ -1,6 +1,7 @@
 // retina-eval --tile, and sets of tiles.
 #include <filesystem>
 
+#include "shared/checkpoint/checkpoint.h"
 #include "shared/coco/results.h"
 #include "tests/evaluate/tiny_model_command.h"
 #include "tests/support/images/geotiff.h"
@@ -97,6 +98,73 @@ TEST_F(TiledCommand, ASetOfTilesIsEvaluatedAsTheImagesThatItIsMadeOf) {
   EXPECT_THAT(refused.err, HasSubstr("are tiles already"));
   EXPECT_EQ(run_process(on_shards("tiles", {"--tile-merge", "nms"}, "nms")).exit_code, 0);
   EXPECT_NE(output("out/detections.json"), output("nms/detections.json"));
+}
+
+// The tiny network sees a shorter side of 96 px, a longer one of 128.
+TEST_F(TiledCommand, WarnsOfImagesThatTheModelSeesMuchSmaller) {
+  write_file_atomically(photos_ + "/a.png", encode_png(colourful(30, 20)));
+  write_file_atomically(photos_ + "/b.png", encode_png(colourful(480, 240)));
+  write_file_atomically(photos_ + "/c.png", encode_png(colourful(500, 260)));
+  EXPECT_THAT(run_process(on_photos({})).err,
+              HasSubstr("--images: images are 3.8 times as large as the model sees (480x240 -> "
+                        "128x64): small objects vanish; --tile 96 detects on tiles in full "));
+  EXPECT_THAT(run_process(on_photos({"--tile", "96"}, "tiled")).err, Not(HasSubstr("vanish")));
+  std::filesystem::remove(photos_ + "/c.png");
+  std::filesystem::remove(photos_ + "/b.png");
+  EXPECT_THAT(run_process(on_photos({}, "small")).err, Not(HasSubstr("vanish")));
+}
+
+TEST_F(TiledCommand, KnowsTheTilesThatTheModelWasTrainedOn) {
+  write_file_atomically(photos_ + "/a.png", encode_png(colourful(480, 240)));
+  Checkpoint checkpoint = load_checkpoint(model_);
+  checkpoint.config_json.pop_back();
+  checkpoint.config_json += ",\"tile_px\":200}";
+  save_checkpoint(folder_ / "tiles.pt", checkpoint);
+  const auto err_with = [&](const std::vector<std::string>& more, const std::string& output) {
+    std::vector<std::string> words = on_photos(more, output);
+    words[2] = folder_ / "tiles.pt";
+    const auto result = run_process(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(err_with({}, "whole"), HasSubstr("--tile 200 detects on tiles of the side that it"));
+  EXPECT_THAT(err_with({"--tile", "100"}, "half"),
+              HasSubstr("--tile 100: the model was trained on tiles of 200 px, and sees objects 2 "
+                        "times as large here"));
+  EXPECT_THAT(err_with({"--tile", "400"}, "double"), HasSubstr("2 times as small here"));
+  EXPECT_THAT(err_with({"--tile", "100,180"}, "fits"), Not(HasSubstr("was trained on")));
+}
+
+// 16 bits a sample and four bands: of photographs neither.
+TEST_F(TiledCommand, StretchTakesWhatIsRefusedWithoutIt) {
+  const TiffLook look{
+      .width = 150, .height = 120, .bits = 16, .samples = 4, .photometric = 1, .extra = {0, 0, 0}};
+  std::vector<std::uint16_t> samples;
+  for (int i = 0; i < look.width * look.height * look.samples; ++i) {
+    samples.push_back(static_cast<std::uint16_t>(i * 7919 % 4001 + 9000));
+  }
+  write_file_atomically(photos_ + "/a.tif", encode_tiff(look, samples));
+  const std::vector<std::vector<std::string>> ways{{}, {"--tile", "100"}};
+  for (const auto& way : ways) {
+    const std::string output_name = way.empty() ? "whole" : "tiled";
+    const auto refused = run_process(on_photos(way, output_name));
+    EXPECT_EQ(refused.exit_code, 65) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("16-bit samples"));
+    EXPECT_THAT(refused.err, HasSubstr("; add --stretch 2,98"));
+    std::vector<std::string> with = way;
+    with.insert(with.end(), {"--stretch", "2,98", "--draw", "1", "--draw-score", "0"});
+    const auto result = run_process(on_photos(with, output_name + "2"));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_FALSE(read_results(folder_ / (output_name + "2/detections.json")).empty());
+    EXPECT_TRUE(path_exists(folder_ / (output_name + "2/drawn")));
+    with[way.size() + 1] = "0,100";  // another evaluation
+    const auto other = run_process(on_photos(with, output_name + "2"));
+    EXPECT_EQ(other.exit_code, 78) << other.err;
+    EXPECT_THAT(other.err, HasSubstr("stretch"));
+  }
+  EXPECT_EQ(run_process(on_photos({"--stretch", "98,2"})).exit_code, 64);
+  EXPECT_THAT(run_process(on_shards("shards", {"--stretch", "2,98"})).err,
+              HasSubstr("--stretch: has no effect with --data"));
 }
 
 TEST_F(TiledCommand, WritesGeojsonInTheCoordinatesOfAGeoTiff) {

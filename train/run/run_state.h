@@ -15,12 +15,13 @@ namespace retina {
 struct RunFacts {
   std::string train_fingerprint = {};       // TrainingSet::fingerprint
   std::string validation_fingerprint = {};  // of what the APs are of; "": there was no validation
-  // For people, not read back, except total_steps.
+  // Not read back, except total_steps. Evaluation asks for tile_px (Saving), people for the rest.
   std::uint64_t seed = 0;
   std::int64_t images_per_step = 0, steps_per_epoch = 0;
   std::int64_t total_steps = 0;  // as planned when this was saved; 0: not said
   double base_lr = 0, effective_lr = 0;
   std::string lr_schedule = {};
+  int tile_px = 0;  // side of the tiles that are trained on; 0: whole images, or several sides
 };
 
 struct RunState {

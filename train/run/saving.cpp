@@ -143,7 +143,9 @@ Checkpoint Saving::checkpoint_of(const RunState& state) const {
   config.begin_object().key("model").raw(input_.replica.network().config().to_json());
   config.key("train").begin_object();
   for (const auto& option : input_.effective_options) config.key(option.name).raw(option.json);
-  checkpoint.config_json = config.end_object().end_object().text();
+  config.end_object();
+  if (input_.facts.tile_px > 0) config.field("tile_px", input_.facts.tile_px);
+  checkpoint.config_json = config.end_object().text();
   checkpoint.categories = input_.categories;
   return checkpoint;
 }
