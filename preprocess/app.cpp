@@ -6,10 +6,12 @@
 #include "preprocess/inspect.h"
 #include "preprocess/options.h"
 #include "preprocess/packer.h"
+#include "preprocess/page/data_page.h"
 #include "preprocess/summary.h"
 #include "preprocess/verify.h"
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/program.h"
@@ -162,16 +164,19 @@ void warn_of_bad_images(const Manifest& manifest, const std::string& output) {
               " quarantined; names and reasons are in ", output, "/", kQuarantineFile);
 }
 
-void warn_of_small_boxes(const PackResult& result) {
-  constexpr double kWorthAWord = 0.02;
+void warn_of_small_boxes(const PackResult& result, const std::string& output) {
   const auto trainable = static_cast<double>(result.manifest.counts.trainable);
   const auto far = static_cast<double>(result.far_from_anchors);
-  if (far == 0 || far < kWorthAWord * trainable) return;
+  if (far == 0 || far < kWorthAWord * trainable) {
+    if (!result.tile_advice.empty()) log_warning(output, ": ", result.tile_advice);
+    return;
+  }
   log_warning(result.far_from_anchors, " of ",
               counted(result.manifest.counts.trainable, "box", "boxes"),
               result.far_from_anchors == 1 ? " is" : " are",
               " too small or too thin for retina-train's default anchors at 800 px; ",
-              "consider a larger --min-side or smaller --anchor-sizes");
+              result.tile_advice.empty() ? "consider a larger --min-side or smaller --anchor-sizes"
+                                         : result.tile_advice);
 }
 
 void pack_set(const PackOptions& options) {
@@ -182,8 +187,10 @@ void pack_set(const PackOptions& options) {
     return;
   }
   warn_of_bad_images(result.manifest, options.output);
-  warn_of_small_boxes(result);
+  warn_of_small_boxes(result, options.output);
   std::cout << describe_result(options.output, result);
+  const std::string page = cat(options.output, "/", kDataPageFile);
+  if (path_exists(page)) std::cout << "report: " << page << "\n";
 }
 
 // A set, and a folder that holds two, are not the same.

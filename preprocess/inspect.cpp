@@ -201,13 +201,14 @@ void draw_record(const ShardSet& set, std::size_t index_place, const std::string
   Image image;
   JpegDecoder decoder;
   decode_image(record, set.folder(), decoder, image);
+  const bool has_names = are_worth_names(record.annotations, &RecordAnnotation::label);
   for (const RecordAnnotation& annotation : record.annotations) {
     const auto& [x, y, width, height] = annotation.bbox;
     const auto& category = set.manifest().categories[static_cast<std::size_t>(annotation.label)];
     draw_box(image, {x, y, x + width, y + height},
              {.colour = label_colour(annotation.label),
               .dashed = annotation.iscrowd || annotation.is_partial},
-             category.name);
+             has_names ? category.name : "");
   }
   write_file_atomically(path, with_comment(encode_jpeg(image, kDrawQuality), kDrawnBy));
 }

@@ -4,6 +4,15 @@
 
 namespace retina {
 
+std::string cure_of_unsupported(const DecodeStatus& status, bool is_stretched,
+                                const std::function<bool()>& stretches) {
+  if (!status.unsupported) return "";
+  if (!is_stretched && stretches()) return "--stretch 2,98 packs it";
+  // As tiff.cpp calls floating-point, complex and 32-bit ones.
+  if (status.problem.find("samples") == std::string::npos) return "";
+  return "convert it to whole numbers first (gdal_translate -ot Byte -scale)";
+}
+
 MadeRecord bad_image(const PlannedImage& planned, const FileProblem& problem) {
   return {.bad = QuarantinedImage{.image_id = planned.id,
                                   .file_name = planned.file_name,

@@ -9,6 +9,7 @@
 #include "preprocess/pack_plan.h"
 #include "preprocess/source_images.h"
 #include "shared/base/image_folder.h"
+#include "shared/image/decode_status.h"
 #include "shared/image/resize.h"
 #include "shared/shard/quarantine.h"
 #include "shared/shard/record.h"
@@ -30,6 +31,11 @@ struct MadeRecord {
 using PutRecord = std::function<void(MadeRecord)>;
 
 inline constexpr const char* kConvertHint = "--convert packs PNG, TIFF and WebP images";
+
+// The cure of an image of a kind that we do not read, where one is known. `stretches()` tells
+// whether --stretch, which was not given, would read it.
+std::string cure_of_unsupported(const DecodeStatus& status, bool is_stretched,
+                                const std::function<bool()>& stretches);
 
 MadeRecord bad_image(const PlannedImage& planned, const FileProblem& problem);
 

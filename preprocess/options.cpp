@@ -82,8 +82,8 @@ std::string SplitPart::text() const {
   return cat(folder(), " ", shortest(train_share));
 }
 
-bool SplitPart::holds(const std::string& file_name) const {
-  return (std::ldexp(static_cast<double>(xxh3(file_name) >> 11), -53) < train_share) == is_train;
+double SplitPart::place_of(const std::string& file_name) {
+  return std::ldexp(static_cast<double>(xxh3(file_name) >> 11), -53);
 }
 
 void PackOptions::validate() const {

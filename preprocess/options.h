@@ -14,15 +14,18 @@ namespace retina {
 // What a bad image does: it is set aside with its reason, or it ends the packing.
 enum class BadImage { kQuarantine, kFail };
 
-// One of the two sets that --split makes. An image belongs to the training set when xxh3(its file
-// name) / 2^64 is below `train_share`: an image that is added later moves no other.
+// One of the two sets that --split makes. An image belongs to the training set when its place is
+// below `train_share`: an image that is added later moves no other. keep_part() has an exception.
 struct SplitPart {
   double train_share = 1;
   bool is_train = true;
 
   std::string folder() const { return is_train ? "train" : "validation"; }
-  std::string text() const;  // "train 0.9"
-  bool holds(const std::string& file_name) const;
+  std::string text() const;                              // "train 0.9"
+  static double place_of(const std::string& file_name);  // its xxh3 / 2^64
+  bool holds(const std::string& file_name) const {
+    return (place_of(file_name) < train_share) == is_train;
+  }
 };
 
 struct PackOptions {

@@ -1,22 +1,57 @@
 #include "preprocess/pack_plan.h"
 
+#include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/log.h"
+#include "shared/base/printable.h"
 #include "shared/base/random.h"
 
 namespace retina {
+namespace {
+
+const char* set_name(bool is_train) {
+  return is_train ? "training" : "validation";
+}
+
+// The file that changes sides so that neither set is empty; nullptr when none has to. It goes to
+// the training set where `to_train` says so.
+const ImageInfo* moved_image(const std::vector<ImageInfo>& images, double share, bool& to_train) {
+  const SplitPart train{.train_share = share};
+  const auto in_train = std::count_if(images.begin(), images.end(),
+                                      [&](const auto& one) { return train.holds(one.file_name); });
+  to_train = in_train == 0;
+  if (in_train > 0 && in_train < std::ssize(images)) return nullptr;
+  const bool are_one_file = std::all_of(images.begin(), images.end(), [&](const auto& one) {
+    return one.file_name == images.front().file_name;
+  });
+  if (are_one_file) return nullptr;
+  const auto distance = [&](const ImageInfo& image) {
+    return std::abs(SplitPart::place_of(image.file_name) - share);
+  };
+  return &*std::min_element(images.begin(), images.end(), [&](const auto& a, const auto& b) {
+    return distance(a) < distance(b);
+  });
+}
+
+}  // namespace
 
 void keep_part(Instances& instances, std::vector<int>& image_labels, const SplitPart& part,
                const std::string& name) {
+  bool to_train = false;
+  const ImageInfo* const moved = moved_image(instances.images, part.train_share, to_train);
+  const std::string moved_file = moved != nullptr ? moved->file_name : "";
   std::vector<ImageInfo> kept;
   std::vector<int> kept_labels;
   std::unordered_set<std::int64_t> foreign_ids;
   for (std::size_t i = 0; i < instances.images.size(); ++i) {
     ImageInfo& image = instances.images[i];
-    if (!part.holds(image.file_name)) {
+    const bool is_moved = moved != nullptr && image.file_name == moved_file;
+    if (is_moved ? to_train != part.is_train : !part.holds(image.file_name)) {
       foreign_ids.insert(image.id);
       continue;
     }
@@ -25,11 +60,16 @@ void keep_part(Instances& instances, std::vector<int>& image_labels, const Split
   }
   if (kept.empty() || foreign_ids.empty()) {
     const bool lacks_training = kept.empty() == part.is_train;
-    throw Error(ErrorKind::kConfig,
-                cat(name, ": --split ", shortest(part.train_share), " leaves no image for the ",
-                    lacks_training ? "training" : "validation", " set (got ",
-                    instances.images.size(), " images)"),
-                "choose another share, or pack two sets of annotations");
+    throw Error(
+        ErrorKind::kConfig,
+        cat(name, ": --split ", shortest(part.train_share), " leaves no image for the ",
+            set_name(lacks_training), " set (got ", counted(instances.images.size(), "image"), ")"),
+        "pack two sets of annotations");
+  }
+  if (moved != nullptr && to_train == part.is_train) {
+    log_info(name, ": --split ", shortest(part.train_share), " gives no image to the ",
+             set_name(to_train), " set; ", escaped(moved_file),
+             ", whose hash is nearest to the share, goes there");
   }
   instances.images = std::move(kept);
   image_labels = std::move(kept_labels);

@@ -32,8 +32,9 @@ struct PackPlan {
 };
 
 // Drops the images that do not belong to the part, and their boxes or classes (`image_labels`,
-// empty where there are none). Throws kConfig, beginning with `name`, when one of the two sets
-// would be empty.
+// empty where there are none). Where one of the two sets would be empty, the image whose place is
+// nearest to the share goes there, which the log says for `name`. Throws kConfig, beginning with
+// `name`, when there is only one image file.
 void keep_part(Instances& instances, std::vector<int>& image_labels, const SplitPart& part,
                const std::string& name);
 

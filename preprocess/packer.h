@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "preprocess/options.h"
@@ -15,6 +16,7 @@ struct PackResult {
   bool was_finished = false;          // an earlier run had done it all
   std::size_t reused_shards = 0;      // by continuing an interrupted run
   std::int64_t far_from_anchors = 0;  // trainable boxes too small or thin for the default anchors
+  std::string tile_advice{};          // by tile_advice()
   std::vector<std::string> first_degenerate{};  // boxes that training ignores, by Tally
 };
 

@@ -106,7 +106,12 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
                                       : decode_any_image(file, decoder_, pixels_);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
-    return FileProblem{.kind = status.unsupported ? "format" : "damaged", .reason = problem};
+    return FileProblem{
+        .kind = status.unsupported ? "format" : "damaged",
+        .reason = problem,
+        .hint = cure_of_unsupported(status, stretch.has_value(), [&] {
+          return RowReader(ImageBytes(std::string_view(file)), {.stretch = Stretch()}).status().ok;
+        })};
   }
   if (options_.encoding == ImageEncoding::kJpeg &&
       std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {

@@ -82,7 +82,9 @@ class SetBuilder {
     tell_respelled();
     if (index_.empty()) fail_without_images();
     PackResult result{.manifest = publish(), .reused_shards = reused};
-    result.far_from_anchors = count_uncovered(facts_.box_sizes(), default_anchor_sizes()).all();
+    const Uncovered uncovered = count_uncovered(facts_.box_sizes(), default_anchor_sizes());
+    result.far_from_anchors = uncovered.all();
+    result.tile_advice = tile_advice(facts_, result.manifest, uncovered);
     result.first_degenerate = tally_.first_degenerate;
     return result;
   }

@@ -115,8 +115,12 @@ std::optional<FileProblem> TileMaker::check_pixels(const PlannedImage& planned,
   const auto problem_now = [&]() -> std::optional<FileProblem> {
     const std::string problem = band.problem();
     if (problem.empty()) return std::nullopt;
-    return FileProblem{.kind = reader.status().unsupported ? "format" : "damaged",
-                       .reason = problem};
+    const DecodeStatus status = reader.status();
+    return FileProblem{.kind = status.unsupported ? "format" : "damaged",
+                       .reason = problem,
+                       .hint = cure_of_unsupported(status, !options_.stretch.empty(), [&] {
+                         return RowReader(opened.path, {.stretch = Stretch()}).status().ok;
+                       })};
   };
   if (auto problem = problem_now()) return problem;
   const ImageSize size{.width = reader.width(), .height = reader.height()};

@@ -135,6 +135,7 @@ class XviewReader {
       });
     });
     check_rest(cutter.rest());
+    name_files();
     make();
     tell();
     read_image_sizes(source_, out_);
@@ -240,7 +241,7 @@ class XviewReader {
       out_.images.push_back({.id = image_id, .file_name = image});
       for (const ReadBox& one : boxes) {
         if (!names.contains(one.type_id)) {
-          ++unknown_[cat(one.type_id)];
+          ++unknown_[one.type_id];
           continue;
         }
         out_.annotations.push_back({.id = std::ssize(out_.annotations) + 1,
@@ -252,11 +253,35 @@ class XviewReader {
     }
   }
 
+  // Some tools write an image_id without its file's ending.
+  void name_files() {
+    std::optional<ImageNames> listed;
+    std::map<std::string, std::vector<ReadBox>> named;
+    for (auto& [image, boxes] : images_) {
+      const std::string* whole = nullptr;
+      if (!is_image_name(image)) {
+        if (!listed) listed.emplace(files_below(source_.images));
+        whole = listed->find(image);
+      }
+      std::vector<ReadBox>& all = named[whole != nullptr ? *whole : image];
+      all.insert(all.end(), boxes.begin(), boxes.end());
+    }
+    images_ = std::move(named);
+  }
+
+  // "type_id 75: 1 box, type_id 82: 2 boxes".
+  std::string unknown_text() const {
+    std::vector<std::string> texts;
+    for (const auto& [id, count] : unknown_) {
+      texts.push_back(cat("type_id ", id, ": ", counted(count, "box", "boxes")));
+    }
+    return first_names(texts);
+  }
+
   void tell() const {
     if (!unknown_.empty()) {
-      log_warning(source_.path,
-                  ": boxes whose type_id is no class are left out (type_id and boxes: ",
-                  first_counts(unknown_), ")");
+      log_warning(source_.path, ": boxes whose type_id is no class are left out (", unknown_text(),
+                  ")");
     }
     if (empty_count_ > 0) {
       log_warning(source_.path, ": ", counted(empty_count_, "feature has", "features have"),
@@ -272,7 +297,7 @@ class XviewReader {
   const AnnotationSource& source_;
   AnnotationFiles& files_;
   std::map<std::string, std::vector<ReadBox>> images_{};
-  std::map<std::string, std::int64_t> unknown_{};  // type_id -> boxes
+  std::map<std::int64_t, std::int64_t> unknown_{};  // type_id -> boxes
   std::int64_t empty_count_ = 0;
   Instances out_{};
 };

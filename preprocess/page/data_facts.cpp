@@ -15,6 +15,9 @@ namespace {
 
 // Samples wait in memory; a larger file is not shown.
 constexpr std::size_t kMaxSampleBytes = std::size_t{8} << 20;
+// Of images, to what the network sees: less is not worth the tiles, more costs most small objects.
+constexpr double kLargeTimes = 1.5, kVeryLargeTimes = 3;
+constexpr float kSmallAreaPx = 32 * 32;  // COCO's limit of small objects
 
 // Of classes and boxes: what training sees of an image beside its pixels.
 std::uint64_t hash_of_truth(const Record& record) {
@@ -106,6 +109,30 @@ std::vector<std::vector<std::size_t>> DataFacts::identical_images() const {
   }
   std::sort(groups.begin(), groups.end());
   return groups;
+}
+
+std::string tile_advice(const DataFacts& facts, const Manifest& manifest,
+                        const Uncovered& uncovered) {
+  const std::vector<ImageFacts>& images = facts.images();
+  const std::vector<BoxSize>& boxes = facts.box_sizes();
+  if (manifest.options.tile || images.empty() || boxes.empty()) return "";
+  std::vector<double> times;
+  for (const ImageFacts& one : images) {
+    times.push_back(
+        1 / resized_size(one.width, one.height, kDefaultMinSidePx, kDefaultMaxSidePx).scale);
+  }
+  const auto middle = times.begin() + std::ssize(times) / 2;
+  std::nth_element(times.begin(), middle, times.end());
+  const auto small = std::count_if(boxes.begin(), boxes.end(), [](const BoxSize& box) {
+    return box.width_px * box.height_px < kSmallAreaPx;
+  });
+  const bool loses_boxes =
+      static_cast<double>(uncovered.small) >= kWorthAWord * static_cast<double>(boxes.size());
+  const bool is_worth_it = (*middle >= kLargeTimes && loses_boxes) ||
+                           (*middle > kVeryLargeTimes && 2 * small > std::ssize(boxes));
+  if (!is_worth_it) return "";
+  return cat("images are ", fixed(*middle, 1), " times as large as the network sees them (",
+             kDefaultMinSidePx, " px): pack them with --tile ", kDefaultMinSidePx);
 }
 
 }  // namespace retina

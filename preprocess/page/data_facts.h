@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shared/anchor/anchor_fit.h"
+#include "shared/shard/manifest.h"
 #include "shared/shard/record.h"
 
 namespace retina {
@@ -72,5 +73,15 @@ class DataFacts {
   std::vector<std::int64_t> images_of_class_;
   std::map<std::pair<std::uint64_t, std::int64_t>, SampleImage> samples_{};  // by hash and id
 };
+
+// A share of the boxes that is worth a word.
+inline constexpr double kWorthAWord = 0.02;
+
+// "images are 5.0 times as large as the network sees them (800 px): pack them with --tile 800",
+// where that is the cure: whole images that are shrunk so much that many of their boxes are lost
+// (`uncovered`, by the default anchors) or most become small in COCO's sense. Empty elsewhere, also
+// for large photographs of large objects, which tiles would only cut.
+std::string tile_advice(const DataFacts& facts, const Manifest& manifest,
+                        const Uncovered& uncovered);
 
 }  // namespace retina

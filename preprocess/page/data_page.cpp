@@ -18,7 +18,6 @@ namespace retina {
 namespace {
 
 constexpr std::int64_t kFewBoxes = 50;                   // a class with fewer is named
-constexpr double kWorthAWord = 0.02;                     // share of the boxes
 constexpr double kSmallSidePx = 32, kMediumSidePx = 96;  // COCO's limits
 
 std::string sizes_text(const std::vector<double>& sizes) {
@@ -195,6 +194,11 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
     list.push_back({.text = cat(grouped(found.repeats.contradictory, "image is", "images are"),
                                 " in the set several times with different boxes: some of these "
                                 "annotations are wrong or incomplete.")});
+  }
+  std::string advice = tile_advice(input.facts, input.manifest, found.uncovered);
+  if (!advice.empty()) {
+    advice.front() = 'I';
+    list.push_back({.text = cat(advice, ".")});
   }
   // Anchors: better sizes, or the advice that helps where there are none.
   const double uncovered = share(found.uncovered.all(), counts.trainable);

@@ -53,12 +53,15 @@ EmbeddedImage draw_sample(const DataPageInput& input, const SampleImage& sample)
     const auto side = [&](int from) { return std::max(1, static_cast<int>(from * scale)); };
     image = shrink(image, {.width = side(image.width), .height = side(image.height)});
   }
+  const bool has_names = are_worth_names(sample.annotations, &RecordAnnotation::label);
   for (const RecordAnnotation& one : sample.annotations) {
     const auto& [x, y, width, height] = one.bbox;
     const auto label = static_cast<std::size_t>(one.label);
     draw_box(image, {x * scale, y * scale, (x + width) * scale, (y + height) * scale},
              {.colour = label_colour(one.label), .dashed = one.iscrowd || one.is_partial},
-             label < input.manifest.categories.size() ? input.manifest.categories[label].name : "");
+             has_names && label < input.manifest.categories.size()
+                 ? input.manifest.categories[label].name
+                 : "");
   }
   const std::string truth =
       sample.label

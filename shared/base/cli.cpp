@@ -372,8 +372,8 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
     try {
       option->assign(values.at(0));
     } catch (const Error& error) {
-      const std::string answer = foreign_option_answer(program_, name);
-      if (!error.hint().empty() || answer.find(cat("--", name)) != std::string::npos) throw;
+      const std::string answer = foreign_value_answer(program_, name, values.at(0));
+      if (!error.hint().empty() || answer.empty()) throw;
       throw Error(error.kind(), error.what(), answer);
     }
   }

@@ -125,6 +125,14 @@ bool is_dropping(std::string_view name) {
         "system volume information", "network trash folder", "__pycache__"}) {
     if (std::equal(name.begin(), name.end(), known.begin(), known.end(), is_same)) return true;
   }
+  for (const std::string_view ending :
+       {".aux.xml", ".ovr", ".wld", ".tfw", ".jgw", ".pgw", ".prj"}) {
+    if (name.size() > ending.size() &&
+        std::equal(ending.rbegin(), ending.rend(), name.rbegin(),
+                   [&](char lower, char c) { return is_same(c, lower); })) {
+      return true;
+    }
+  }
   return false;
 }
 

@@ -32,7 +32,8 @@ std::string last_part(const std::string& name);
 // Whether a file or folder of this name (no path) is never data: all that begins with a dot
 // (macOS's
 // "._a.jpg", ".DS_Store", ".ipynb_checkpoints", NFS's ".nfs0001"), "Thumbs.db", "desktop.ini",
-// "__MACOSX", "@eaDir", "lost+found" and their like.
+// "__MACOSX", "@eaDir", "lost+found" and their like; and what GIS programs leave beside an image:
+// statistics, overviews, where it lies ("a.tif.aux.xml", "a.tif.ovr", "a.tfw", "a.prj").
 bool is_dropping(std::string_view name);
 
 }  // namespace retina

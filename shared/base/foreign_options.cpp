@@ -136,6 +136,15 @@ constexpr ForeignOption kTable[] = {
      .eval = "images are resized as the model was trained, by retina-train --min-side and "
              "--max-side",
      .convert = "--onnx-static HxW where the size must be fixed"},
+    {.names = "tile-size patch-size slice-size slice-height slice-width chip-size crop-size tiles "
+              "slice tiling",
+     .pack = "--tile",
+     .train = "images are cut while they are packed: coco-pack --tile",
+     .eval = "--tile"},
+    {.names = "overlap patch-overlap slice-overlap overlap-ratio overlap-height-ratio "
+              "overlap-width-ratio",
+     .pack = "--tile-overlap",
+     .eval = "--tile-overlap"},
     {.names = "multi-scale multiscale scales", .train = "--min-sides"},
     {.names = "augmentation data-augmentation hflip-prob fliplr hyp hflip aug random-transform aa",
      .train = "--augment, and --flip and others for one of its parts"},
@@ -207,8 +216,16 @@ constexpr ForeignOption kTable[] = {
      .pack = "--inspect SHARDS --image-id ID --draw OUT.jpg",
      .train = "--preview",
      .eval = "--draw"},
-    {.names = "format include export-format onnx to-onnx target",
+    {.names = "format",
+     .train = "retina-convert writes the model for inference, an ONNX file",
+     .eval = "--output-format",
      .convert = "an inference model is an ONNX file, which --output names: NAME.onnx"},
+    {.names = "include export-format onnx to-onnx target",
+     .convert = "an inference model is an ONNX file, which --output names: NAME.onnx"},
+    {.names = "format=deepforest format=keras-retinanet format=retinanet format=tensorflow "
+              "format=openimages format=open-images",
+     .pack = "--format csv"},
+    {.names = "format=geojson", .pack = "--format xview"},
     {.names = "dynamic dynamic-axes batch-dynamic opset opset-version simplify",
      .convert = "batch and size are dynamic unless --onnx-static fixes the size; opset 17"},
     // The rest.
@@ -256,6 +273,23 @@ std::string ForeignOption::of(const std::string& program) const {
 
 std::span<const ForeignOption> foreign_options() {
   return kTable;
+}
+
+std::string foreign_value_answer(const std::string& program, const std::string& name,
+                                 const std::string& value) {
+  const auto own_answer = [&](const std::string& wanted) -> std::string {
+    for (const ForeignOption& row : kTable) {
+      const std::string own = row.of(program);
+      if (!own.empty() && has_word(row.names, wanted)) {
+        return cat(own.starts_with("--") ? "here it is " : "", own);
+      }
+    }
+    return "";
+  };
+  const std::string of_value = own_answer(normal_name(cat(name, "=", value)));
+  if (!of_value.empty()) return of_value;
+  const std::string of_name = own_answer(normal_name(name));
+  return of_name.find(cat("--", name)) == std::string::npos ? of_name : "";
 }
 
 std::string foreign_option_answer(const std::string& program, const std::string& name) {

@@ -12,7 +12,7 @@ namespace retina {
 // The four programs' answers; an empty one: it has nothing of the kind. An answer is one or more of
 // the program's options with a remark, or a sentence.
 struct ForeignOption {
-  const char* names;  // separated by spaces, without dashes, '-' for '_'
+  const char* names;  // separated by spaces, without dashes, '-' for '_'; "format=xml" is a value
   const char *pack = "", *train = "", *eval = "", *convert = "";
 
   // The answer of "coco-pack", "retina-train", "retina-eval" or "retina-convert".
@@ -21,10 +21,15 @@ struct ForeignOption {
 
 std::span<const ForeignOption> foreign_options();
 
-// What `program` says to the option `name`, which it does not have or not with such a value: "here
-// it is --images-per-step (all ranks together)"; what another program would say where this one has
-// nothing of the kind; "" for a name that the table does not have.
+// What `program` says to the option `name`, which it does not have: "here it is --images-per-step
+// (all ranks together)"; what another program would say where this one has nothing of the kind; ""
+// for a name that the table does not have.
 std::string foreign_option_answer(const std::string& program, const std::string& name);
+
+// The same for an option that it has, but not with such a value: "" also where the answer would be
+// that option itself or one of another program.
+std::string foreign_value_answer(const std::string& program, const std::string& name,
+                                 const std::string& value);
 
 // The candidate with the smallest edit distance to `name`; "" when none is near (more than half of
 // its letters, and two, would have to change). On ties the first.

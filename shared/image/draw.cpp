@@ -70,6 +70,9 @@ constexpr std::array<Colour, 20> kColours = {{
     {170, 255, 195}, {128, 128, 0},   {255, 216, 177}, {0, 0, 117},     {169, 169, 169},
 }};
 
+// A box's shorter side has room for so many lines: its own two leave most of it to see.
+constexpr int kLinesInBox = 10;
+
 }  // namespace
 
 Colour label_colour(int label) {
@@ -106,9 +109,12 @@ void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& st
               const std::string& text) {
   if (image.width == 0 || image.height == 0) return;
   const int shorter = std::min(image.width, image.height);
-  const int line = style.thickness_px > 0 ? style.thickness_px : 1 + shorter / 300;
   const Rect outer = {to_pixel(box[0], image.width - 1), to_pixel(box[1], image.height - 1),
                       to_pixel(box[2], image.width), to_pixel(box[3], image.height)};
+  const int box_side = std::min(outer.right - outer.left, outer.bottom - outer.top);
+  const int line = style.thickness_px > 0
+                       ? style.thickness_px
+                       : std::clamp(box_side / kLinesInBox, 1, 1 + shorter / 300);
   // At least one line thick, so that a degenerate box shows too.
   const int right = std::max(outer.right, outer.left + line);
   const int bottom = std::max(outer.bottom, outer.top + line);
@@ -123,11 +129,13 @@ void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& st
       fill(image, side, style.colour);
     }
   }
-  if (text.empty()) return;
+  if (text.empty() || box_side < text_height_px(1)) return;
 
   // The tab: above the box where there is room, inside it otherwise, never past the right edge.
-  const TextStyle letters = {.colour = ink_on(style.colour),
-                             .scale = std::max(1, static_cast<int>(std::lround(shorter / 250.0)))};
+  const TextStyle letters = {
+      .colour = ink_on(style.colour),
+      .scale = std::clamp(box_side / text_height_px(2), 1,
+                          std::max(1, static_cast<int>(std::lround(shorter / 250.0))))};
   const int pad = letters.scale;
   const int tab_width = text_width_px(text, letters.scale) + 2 * pad;
   const int tab_height = text_height_px(letters.scale) + pad;

@@ -1,8 +1,12 @@
 // Drawing on images: boxes with labels, for --draw, example detections and reports.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <string>
 
 #include "shared/image/image.h"
@@ -18,14 +22,26 @@ Colour label_colour(int label);
 
 struct BoxStyle {
   Colour colour{};
-  int thickness_px = 0;  // 0: from the image's size
+  int thickness_px = 0;  // 0: from the image's size, and thin enough for the box
   bool dashed = false;   // ground truth, crowds
 };
 
 // Outlines `box` (xyxy, pixels; clipped to the image, any value is safe) and writes `text`, when
-// not empty, on a filled tab at its upper left corner.
+// not empty, on a filled tab at its upper left corner: no taller than half of the box's shorter
+// side where that is readable, and not at all where the box is smaller than the text.
 void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& style,
               const std::string& text);
+
+// Whether the boxes that are drawn on an image are worth their names: not where more than 60 are
+// all of one class. `label_of(box)` may be a member.
+template <class Boxes, class LabelOf>
+bool are_worth_names(const Boxes& boxes, const LabelOf& label_of) {
+  constexpr std::ptrdiff_t kMostOfOneClass = 60;
+  if (std::ssize(boxes) <= kMostOfOneClass) return true;
+  return std::any_of(boxes.begin(), boxes.end(), [&](const auto& box) {
+    return std::invoke(label_of, box) != std::invoke(label_of, *boxes.begin());
+  });
+}
 
 // Where and how `draw_text` writes.
 struct TextStyle {

@@ -73,9 +73,16 @@ TEST(Droppings, AreKnownByTheirNames) {
   }
 }
 
+TEST(Droppings, AreWhatGisProgramsLeaveBesideImages) {
+  for (const char* name :
+       {"a.tif.aux.xml", "a.tif.ovr", "a.wld", "a.TFW", "a.jgw", "a.pgw", "a.prj"}) {
+    EXPECT_TRUE(is_dropping(name)) << name;
+  }
+}
+
 TEST(Droppings, AreNoNamesThatPeopleGive) {
   for (const char* name : {"a.jpg", "cat", "_._", "Thumbs", "thumbs.db.jpg", "MACOSX", "icon",
-                           "a@eaDir", "\xFF.jpg"}) {
+                           "a@eaDir", "\xFF.jpg", "a.xml", "ovr", "a.ovr.tif"}) {
     EXPECT_FALSE(is_dropping(name)) << name;
   }
 }

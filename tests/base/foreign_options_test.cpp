@@ -30,13 +30,31 @@ TEST(ForeignOptions, OfAnotherProgramNameIt) {
   EXPECT_EQ(foreign_option_answer("coco-pack", "conf"), "it is for retina-eval: --score-threshold");
 }
 
+TEST(ForeignOptions, OfTilesHaveTheFieldsNames) {
+  for (const char* program : {"coco-pack", "retina-eval"}) {
+    for (const char* name : {"tile-size", "patch-size", "patch_size", "slice-size"}) {
+      EXPECT_EQ(foreign_option_answer(program, name), "here it is --tile");
+    }
+    EXPECT_EQ(foreign_option_answer(program, "overlap"), "here it is --tile-overlap");
+  }
+  EXPECT_EQ(foreign_option_answer("retina-eval", "format"), "here it is --output-format");
+}
+
+TEST(ForeignOptions, HaveValuesToo) {
+  EXPECT_EQ(foreign_value_answer("coco-pack", "format", "deepforest"), "here it is --format csv");
+  EXPECT_EQ(foreign_value_answer("coco-pack", "format", "GeoJSON"), "here it is --format xview");
+  EXPECT_EQ(foreign_value_answer("coco-pack", "format", "onnx"), "");
+  EXPECT_NE(foreign_value_answer("retina-train", "device", "0,1"), "");
+  EXPECT_EQ(foreign_value_answer("retina-train", "lr", "x"), "");
+}
+
 TEST(ForeignOptions, HaveEachNameOnceAndSpelledOneWay) {
   std::set<std::string> names;
   for (const ForeignOption& row : foreign_options()) {
     std::istringstream words(row.names);
     for (std::string name; words >> name;) {
       EXPECT_TRUE(names.insert(name).second) << name;
-      EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos)
+      EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-="), std::string::npos)
           << name;
     }
   }

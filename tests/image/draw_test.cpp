@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace retina {
 namespace {
@@ -42,6 +44,35 @@ TEST(Draw, DashesLeaveGaps) {
   draw_box(dashed, {5, 5, 55, 35}, {.colour = kRed, .thickness_px = 1, .dashed = true}, "");
   EXPECT_GT(red_count(dashed), red_count(whole) / 3);
   EXPECT_LT(red_count(dashed), red_count(whole) * 2 / 3);
+}
+
+TEST(Draw, LinesAndNamesFollowTheBox) {
+  const auto drawn = [](double side, const std::string& text) {
+    Image image(2000, 2000);
+    draw_box(image, {500, 500, 500 + side, 500 + side}, {.colour = kRed}, text);
+    return image;
+  };
+  // Two lines of 2 px on each side leave the object to see.
+  EXPECT_EQ(red_count(drawn(20, "")), 20 * 20 - 16 * 16);
+  EXPECT_EQ(red_count(drawn(6, "car")), 6 * 6 - 4 * 4) << "smaller than its name";
+  const auto name_height = [&](double side) {
+    const Image image = drawn(side, "car");
+    int top = 500;
+    while (is_red(image, 500, top - 1)) --top;
+    return 500 - top - 1;  // without the padding
+  };
+  EXPECT_EQ(name_height(20), text_height_px(1));
+  EXPECT_EQ(name_height(100) / text_height_px(1), 100 / 2 / text_height_px(1));
+  EXPECT_EQ(name_height(1000) / text_height_px(1), 8) << "of a large box as tall as ever";
+}
+
+TEST(Draw, ManyBoxesOfOneClassNeedNoNames) {
+  std::vector<int> labels(60, 3);
+  EXPECT_TRUE(are_worth_names(labels, std::identity()));
+  labels.push_back(3);
+  EXPECT_FALSE(are_worth_names(labels, std::identity()));
+  labels.push_back(4);
+  EXPECT_TRUE(are_worth_names(labels, std::identity()));
 }
 
 TEST(Draw, AnyBoxIsSafe) {

@@ -91,8 +91,17 @@ TEST(Xview, WhatTheListDoesNotNameIsLeftOutAndTold) {
   EXPECT_THAT(told(read), ElementsAre(Told{"1395.tif", "Fixed-wing Aircraft", {1, 2, 2, 2}}));
   EXPECT_THAT(file_names(read), ElementsAre("100.tif", "1395.tif", "7.tif"));
   EXPECT_THAT(set.log(), HasSubstr("x.geojson: boxes whose type_id is no class are left out "
-                                   "(type_id and boxes: 75 2, 82 1)"));
+                                   "(type_id 75: 2 boxes, type_id 82: 1 box)"));
   EXPECT_THAT(set.log(), HasSubstr("1 feature has empty bounds_imcoords and no box"));
+}
+
+TEST(Xview, AnImageIdWithoutAnEndingIsThatOfTheFileThatHasOne) {
+  SmallXview set(cat(feature("1,2,3,4", "11", "100"), ",", feature("5,6,7,8", "11", "100.tif"), ",",
+                     feature("1,2,3,4", "11", "7")));
+  set.give_classes("11:Fixed-wing Aircraft\n");
+  const Instances read = set.read();
+  EXPECT_THAT(file_names(read), ElementsAre("100.tif", "7"));
+  EXPECT_EQ(read.annotations.at(1).image_id, 1);
 }
 
 TEST(Xview, WithoutAListClassesAreNumbersButNotThoseThatAreNone) {

@@ -27,11 +27,12 @@ class DataPage : public testing::Test {
   DataPage() { manifest_.categories = {{.id = 1, .name = "cat"}, {.id = 9, .name = "<dog>"}}; }
 
   // An image of the given grey with `count` square boxes of class 0.
-  void add(std::uint8_t grey, int count, double side_px) {
-    Image image(800, 800);
+  void add(std::uint8_t grey, int count, double side_px, int image_side_px = 800) {
+    Image image(image_side_px, image_side_px);
     image.rgb.assign(image.rgb.size(), grey);
     const std::string jpeg = encode_jpeg(image, 50);
-    Record record{.image_id = ++id_, .width = 800, .height = 800, .image = jpeg};
+    Record record{
+        .image_id = ++id_, .width = image_side_px, .height = image_side_px, .image = jpeg};
     for (int i = 0; i < count; ++i) {
       record.annotations.push_back(
           {.id = i + 1, .bbox = {1, 1, side_px, side_px}, .area = side_px * side_px});
@@ -165,6 +166,28 @@ TEST_F(DataPage, ProposesAnchorsForSmallBoxes) {
   add(20, 70, 12);
   EXPECT_THAT(page(), HasSubstr("No default anchor covers 70.0 % of the boxes"));
   EXPECT_THAT(page(), HasSubstr("\"options\":\"--anchor-sizes 16,32,64,128,256\""));
+}
+
+TEST_F(DataPage, AdvisesTilesWhereLargeImagesLoseTheirBoxes) {
+  const char* const kAdvice =
+      "Images are 5.0 times as large as the network sees them (800 px): pack them with --tile 800.";
+  add(1, 30, 20, 4000);
+  EXPECT_THAT(page(), HasSubstr(kAdvice));
+  manifest_.options.tile = TileRule{.side_px = 800};
+  EXPECT_THAT(page(), Not(HasSubstr("pack them with")));
+}
+
+TEST_F(DataPage, AdvisesTilesWhereVeryLargeImagesMakeMostBoxesSmall) {
+  add(1, 30, 150, 4000);  // 30 px as the network sees them: covered, but small
+  EXPECT_THAT(page(), HasSubstr("pack them with --tile 800"));
+}
+
+TEST_F(DataPage, AdvisesNoTilesForLargeObjectsOrOrdinaryImages) {
+  add(1, 30, 1000, 4000);
+  EXPECT_THAT(page(), Not(HasSubstr("--tile")));
+  add(2, 100, 8);
+  add(3, 100, 8);
+  EXPECT_THAT(page(), Not(HasSubstr("--tile")));
 }
 
 TEST_F(DataPage, SaysThatNoSizesCoverThinBoxes) {

@@ -138,6 +138,33 @@ TEST(Convert, ATiffThatIsNoPhotographIsLeftOutWithItsReason) {
     FAIL() << "16-bit samples were taken for colours";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("a.tif: a TIFF of 16-bit samples"));
+    EXPECT_EQ(error.hint(), "--stretch 2,98 packs it");
+  }
+}
+
+TEST(Convert, ATiffThatOnlyAStretchReadsSaysSoAndOneOfFloatsAnother) {
+  const std::string bands = encode_tiff({.samples = 4, .photometric = 1, .extra = {0, 0, 0}},
+                                        std::vector<std::uint16_t>(16 * 16 * 4));
+  const std::string floats =
+      encode_tiff({.bits = 32, .sample_format = 3}, std::vector<std::uint16_t>(16 * 16 * 3));
+  const char* const kWhole = "convert it to whole numbers first (gdal_translate -ot Byte -scale)";
+  for (const auto& [bytes, stretch, cure] : {std::tuple(bands, "", "--stretch 2,98 packs it"),
+                                             {floats, "", kWhole},
+                                             {floats, "2,98", kWhole}}) {
+    for (const std::optional<int> tile_px : {std::optional<int>(), std::optional<int>(64)}) {
+      const TestFolder folder;
+      PackOptions options =
+          OneImage{.name = "a.tif", .bytes = bytes, .width = 16, .height = 16}.write(folder);
+      options.convert = true;
+      options.stretch = stretch;
+      options.tile_px = tile_px;
+      try {
+        pack(options);
+        FAIL() << "took " << cure;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.hint(), cure) << error.what();
+      }
+    }
   }
 }
 
@@ -419,15 +446,40 @@ TEST(Split, AnImageStaysWhereItIsWhenOthersCome) {
   EXPECT_NEAR(held, 700, 45);
 }
 
-TEST(Split, AnEmptyHalfIsRefusedBeforeAnythingIsWritten) {
-  const TestFolder folder;
-  const SmallCoco coco{.folder = folder.path(), .good_count = 2};
+// coco-pack --split of so many images.
+ProcessResult split_of(const TestFolder& folder, int count, const char* share) {
+  const SmallCoco coco{.folder = folder.path(), .good_count = count};
   coco.write();
-  const ProcessResult result =
-      run_process({"coco-pack", "--annotations", folder / "annotations.json", "--images",
-                   folder / "images", "--output", folder / "both", "--split", "0.000001"});
+  return run_process({"coco-pack", "--annotations", folder / "annotations.json", "--images",
+                      folder / "images", "--output", folder / "both", "--split", share});
+}
+
+TEST(Split, OfFewImagesTheNearestToTheShareFillsAnEmptyHalf) {
+  for (const auto& [share, lacking] :
+       {std::pair("0.000001", "train"), {"0.999999", "validation"}}) {
+    const TestFolder folder;
+    const ProcessResult result = split_of(folder, 3, share);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const ShardSet small(cat(folder.path(), "/both/", lacking));
+    const ShardSet large(
+        cat(folder.path(), "/both/", std::string(lacking) == "train" ? "validation" : "train"));
+    ASSERT_EQ(small.index().size(), 1U);
+    ASSERT_EQ(large.index().size(), 2U);
+    const std::string moved = small.index()[0].file_name;
+    EXPECT_THAT(result.err, HasSubstr(cat(moved, ", whose hash is nearest to the share")));
+    for (const IndexEntry& other : large.index()) {
+      const double limit = std::stod(share);
+      EXPECT_LT(std::abs(SplitPart::place_of(moved) - limit),
+                std::abs(SplitPart::place_of(other.file_name) - limit));
+    }
+  }
+}
+
+TEST(Split, OneImageAloneIsRefusedBeforeAnythingIsWritten) {
+  const TestFolder folder;
+  const ProcessResult result = split_of(folder, 1, "0.000001");
   EXPECT_EQ(result.exit_code, 78);
-  EXPECT_THAT(result.err, HasSubstr("leaves no image for the training set (got 2 images)"));
+  EXPECT_THAT(result.err, HasSubstr("leaves no image for the training set (got 1 image"));
   EXPECT_FALSE(path_exists(folder / "both"));
 }
 

@@ -26,6 +26,7 @@ struct Counts {
 // Draws the boxes and counts them; returns how many no anchor covers.
 std::int64_t draw_boxes(Image& image, const Sample& sample, const PreviewInput& input) {
   const AnchorCoverage anchors(input.anchors.sizes, input.anchors.per_cell);
+  const bool has_names = are_worth_names(sample.labels, std::identity());
   std::int64_t uncovered = 0;
   for (const auto& [left, top, right, bottom] : sample.partial_boxes) {
     draw_box(image, {left, top, right, bottom}, {.colour = kPartial, .dashed = true}, "");
@@ -35,8 +36,9 @@ std::int64_t draw_boxes(Image& image, const Sample& sample, const PreviewInput& 
     const bool is_covered = !input.foreground_iou ||
                             anchors.best_iou(right - left, bottom - top) >= *input.foreground_iou;
     uncovered += is_covered ? 0 : 1;
-    draw_box(image, {left, top, right, bottom}, {.colour = is_covered ? kCovered : kUncovered},
-             input.train.categories[static_cast<std::size_t>(sample.labels[i])].name);
+    draw_box(
+        image, {left, top, right, bottom}, {.colour = is_covered ? kCovered : kUncovered},
+        has_names ? input.train.categories[static_cast<std::size_t>(sample.labels[i])].name : "");
   }
   return uncovered;
 }

@@ -76,17 +76,20 @@ std::span<const Detection> detections_of(std::int64_t image_id,
 
 int draw_found(Image& image, std::span<const Detection> found, double score,
                const CategoryMap& categories) {
-  int count = 0;
-  for (std::size_t i = found.size(); i-- > 0;) {
-    const Detection& one = found[i];
+  std::vector<const Detection*> drawn;
+  std::vector<int> labels;
+  for (const Detection& one : found) {
     if (!(one.score >= score)) continue;
-    const int label = categories.label_of(one.category_id).value_or(0);
-    draw_box(image, corners_of(one.bbox),
-             {.colour = label_colour(label), .thickness_px = 0, .dashed = false},
-             cat(categories.at(label).name, " ", fixed(one.score, 2)));
-    ++count;
+    drawn.push_back(&one);
+    labels.push_back(categories.label_of(one.category_id).value_or(0));
   }
-  return count;
+  const bool has_names = are_worth_names(labels, std::identity());
+  for (std::size_t i = drawn.size(); i-- > 0;) {
+    draw_box(image, corners_of(drawn[i]->bbox),
+             {.colour = label_colour(labels[i]), .thickness_px = 0, .dashed = false},
+             has_names ? cat(categories.at(labels[i]).name, " ", fixed(drawn[i]->score, 2)) : "");
+  }
+  return static_cast<int>(drawn.size());
 }
 
 std::vector<std::size_t> busiest_tiles(std::span<const Detection> found, double score,
