@@ -46,10 +46,10 @@ void refuse_without_effect_on_cifar10(const PackOptions& options) {
   }
 }
 
-void check_share(const char* name, const std::optional<double>& got, bool may_be_one) {
-  const bool is_right = !got || (*got >= 0 && (may_be_one ? *got <= 1 : *got < 1));
+void check_share(const char* name, const std::optional<double>& got, double most) {
+  const bool is_right = !got || (*got >= 0 && *got <= most);
   refuse_if(!is_right, cat("--", name, ": out of range (got ", shortest(got.value_or(0)),
-                           may_be_one ? ", want 0..1)" : ", want 0 to below 1)"));
+                           ", want 0..", most, ")"));
 }
 
 void validate_tiles(const PackOptions& options) {
@@ -64,9 +64,9 @@ void validate_tiles(const PackOptions& options) {
   }
   if (!options.tile_px) return;
   check_range("tile", *options.tile_px, kMinTilePx, kMaxTilePx);
-  check_range("tile-overlap", options.tile_overlap.value_or(0), 0.0, kMostTileOverlap);
-  check_share("tile-visibility", options.tile_visibility, true);
-  check_share("tile-empty", options.tile_empty, true);
+  check_share("tile-overlap", options.tile_overlap, kMostTileOverlap);
+  check_share("tile-visibility", options.tile_visibility, 1);
+  check_share("tile-empty", options.tile_empty, 1);
   refuse_if(task_of(options.format) == Task::kClassification,
             "--tile: has no effect with a --format of classification",
             "a class is one of the whole image");

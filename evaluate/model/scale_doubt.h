@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shared/image/frame.h"
-#include "shared/shard/record.h"
+#include "shared/shard/image_index.h"
 
 namespace retina {
 
