@@ -134,8 +134,8 @@ TEST_F(CompareCommand, CountsAsManyDetectionsAsTheEvaluationsDid) {
   remove_file(output_ + "/compare.json");
   expect_refusal(compare(folder_ / "A", folder_ / "C"), 78,
                  {"200 and 100 detections were counted", "give --count-best"});
-  EXPECT_EQ(
-      compare(folder_ / "A", folder_ / "C", {"--count-best", "150", "--overwrite"}).exit_code, 0);
+  EXPECT_EQ(compare(folder_ / "A", folder_ / "C", {"--count-best", "150", "--overwrite"}).exit_code,
+            0);
 }
 
 TEST_F(CompareCommand, FoldersKnowTheirGroundTruthAndResults) {
