@@ -61,11 +61,14 @@ std::vector<std::uint8_t> packed_row(const std::vector<std::uint16_t>& values, s
   std::vector<std::uint8_t> row((values.size() * bits + 7) / 8);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const unsigned value = values[i];
-    if (bits >= 16) {
+    if (bits == 16 || bits == 32) {
       std::memcpy(row.data() + i * bits / 8, &value, bits / 8);
-    } else {
-      const std::size_t shift = 8 - bits - i * bits % 8;
-      row[i * bits / 8] = static_cast<std::uint8_t>(row[i * bits / 8] | value << shift);
+      continue;
+    }
+    for (std::size_t bit = 0; bit < bits; ++bit) {
+      const std::size_t at = i * bits + bit;
+      const unsigned one = value >> (bits - 1 - bit) & 1U;
+      row[at / 8] = static_cast<std::uint8_t>(row[at / 8] | one << (7 - at % 8));
     }
   }
   return row;
