@@ -67,7 +67,8 @@ class RemoteSet(RemoteCase):
         for how in ("used", "ahead"):
             *found, most = self.epochs(self.url, 2, limit, how).stdout.splitlines()
             self.assertEqual(found, [self.whole()] * 2)
-            self.assertLessEqual(int(most), limit + (largest if how == "ahead" else 0))
+            # Ahead: the reader and the stager may each begin a copy before they see the other's.
+            self.assertLessEqual(int(most), limit + (2 * largest if how == "ahead" else 0))
 
     def test_what_a_killed_process_has_left_is_used(self):
         self.server.bytes_per_second = 200_000
