@@ -243,13 +243,14 @@ std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGrou
     metrics.per_class.push_back(std::move(one));
   }
   std::vector<std::array<std::int64_t, kAreaRangeCount>> counts(boxes.class_count());
-  std::vector<std::uint32_t> of_image(boxes.class_count());
+  std::vector<std::uint32_t> of_image(boxes.class_count());  // zero between images
   for (std::size_t image = 0; image < boxes.image_count(); ++image) {
-    std::fill(of_image.begin(), of_image.end(), 0);
-    for (std::uint32_t g = boxes.truth_begin[image]; g < boxes.truth_begin[image + 1]; ++g) {
+    const std::size_t begin = boxes.truth_begin[image], end = boxes.truth_begin[image + 1];
+    for (std::size_t g = begin; g < end; ++g) {
       if (boxes.object(g).iscrowd) continue;
       metrics.most_objects = std::max(metrics.most_objects, ++of_image[boxes.truth_label[g]]);
     }
+    for (std::size_t g = begin; g < end; ++g) of_image[boxes.truth_label[g]] = 0;
   }
   for (std::size_t g = 0; g < boxes.annotation.size(); ++g) {
     const Annotation& one = boxes.object(g);
