@@ -3,7 +3,8 @@
 rates and clipping, from scratch; and of retina-train's own variants of it.
 
     python3 tests/bench/train/outcome.py --set NAME=COCO_FOLDER [--set ...] [--seeds 3] [--steps 400] [--images 4]
-        [--min-side 128] [--max-side 160] [--backbone resnet18] [--output DIR]
+        [--min-side 128] [--max-side 160] [--backbone resnet18] [--fpn-channels 256] [--head-convs 4]
+        [--run NAME ...] [--output DIR]
 
 A folder is in COCO's layout, as render_scenes writes it: annotations/instances_{train,val}2017.json, images/. All
 results are scored by retina-eval. The two trainers take turns, so that a busy machine costs both. Prints a line of JSON a
@@ -25,14 +26,12 @@ BUILD = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve(
 EQUAL = ["--recipe", "none", "--optimizer", "sgd", "--lr", 0.01, "--momentum", 0.9, "--weight-decay", 1e-4, "--lr-scaling",
          "none", "--lr-schedule", "cosine", "--warmup-steps", 100, "--warmup-factor", 0.01, "--clip-norm", 10, "--box-loss",
          "l1", "--head-norm", "none", "--p6", "p5"]
-VARIANTS = {"retina-train": [], "... giou": ["--box-loss", "giou"], "... ciou": ["--box-loss", "ciou"],
-            "... atss": ["--assigner", "atss"], "... quality-focal": ["--class-loss", "quality-focal"],
-            "... atss, quality-focal": ["--assigner", "atss", "--class-loss", "quality-focal"],
-            "... atss, giou x 2": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2],
-            "... atss, giou x 2, quality-focal": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2,
-                                                  "--class-loss", "quality-focal"],
-            "... atss, giou x 2, one anchor": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2,
-                                               "--anchors-per-location", 1]}
+VARIANTS = {"torchvision": None, "equal": [], "giou": ["--box-loss", "giou"], "quality-focal": ["--class-loss", "quality-focal"],
+            "varifocal": ["--class-loss", "varifocal"], "atss": ["--assigner", "atss"],
+            "giou, quality-focal": ["--box-loss", "giou", "--class-loss", "quality-focal"],
+            "giou x 2, quality-focal": ["--box-loss", "giou", "--box-loss-weight", 2, "--class-loss", "quality-focal"],
+            "atss, giou x 2, quality-focal": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2,
+                                              "--class-loss", "quality-focal"]}
 
 
 def run(*command):
@@ -51,13 +50,17 @@ def pack(data, folder):
             data / f"images/{split}2017", "--output", folder / split)
 
 
+def network(options):
+    return [word for name in ("backbone", "fpn_channels", "head_convs", "min_side", "max_side", "compute_threads")
+            for word in (f"--{name.replace('_', '-')}", getattr(options, name)) if getattr(options, name)]
+
+
 def ours(options, data, folder, name, seed):
-    output = folder / f"{name.strip('. ').replace(', ', '-')}-{seed}"
+    output = folder / f"{name.replace(', ', '-').replace(' ', '')}-{seed}"
     begin = time.monotonic()
     run(BUILD / "bin/retina-train", "--train", folder / "train", "--validation", folder / "val", "--output", output, *EQUAL,
-        "--backbone", options.backbone, "--min-side", options.min_side, "--max-side", options.max_side, "--steps",
-        options.steps, "--validate-every", 0, "--checkpoint-every", f"{options.steps}steps", "--images-per-step",
-        options.images, "--seed", seed, *VARIANTS[name])
+        *network(options), "--steps", options.steps, "--validate-every", 0, "--checkpoint-every",
+        f"{options.steps}steps", "--images-per-step", options.images, "--seed", seed, *VARIANTS[name])
     seconds = time.monotonic() - begin
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     ap = next(line["validation"] for line in reversed(lines) if "validation" in line)
@@ -67,9 +70,8 @@ def ours(options, data, folder, name, seed):
 
 def theirs(options, data, folder, name, seed):
     results = folder / f"torchvision-{seed}.json"
-    out, seconds = run(sys.executable, HERE / "trainer_peer.py", "--data", data, "--results", results, "--backbone",
-                       options.backbone, "--min-side", options.min_side, "--max-side", options.max_side, "--images",
-                       options.images, "--steps", options.steps, "--seed", seed)
+    out, seconds = run(sys.executable, HERE / "trainer_peer.py", "--data", data, "--results", results, *network(options),
+                       "--images", options.images, "--steps", options.steps, "--seed", seed)
     evaluation = folder / f"torchvision-{seed}"
     run(BUILD / "bin/retina-eval", "--detections", results, "--annotations", data / "annotations/instances_val2017.json",
         "--output", evaluation, "--overwrite")
@@ -82,11 +84,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", action="append", required=True, dest="sets", metavar="NAME=FOLDER")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--images", type=int, default=4, help="of a step")
     parser.add_argument("--min-side", type=int, default=128)
     parser.add_argument("--max-side", type=int, default=160)
     parser.add_argument("--backbone", default="resnet18")
+    parser.add_argument("--fpn-channels", type=int, default=256)
+    parser.add_argument("--head-convs", type=int, default=4)
+    parser.add_argument("--compute-threads", type=int, help="of both, besides loading; without it, as many as there are cores")
+    parser.add_argument("--run", action="append", choices=VARIANTS, dest="runs", help="several times; without it, all")
     parser.add_argument("--output", type=Path, metavar="DIR", help="keep the runs here [a temporary folder]")
     options = parser.parse_args()
     rows = {}
@@ -94,8 +101,8 @@ def main():
         for set_name, data in (one.split("=", 1) for one in options.sets):
             folder = (options.output or Path(scratch)) / set_name
             pack(Path(data), folder)
-            for seed in range(1, options.seeds + 1):
-                for name in ("torchvision", *VARIANTS):
+            for seed in range(options.first_seed, options.first_seed + options.seeds):
+                for name in options.runs or VARIANTS:
                     measure = theirs if name == "torchvision" else ours
                     row = measure(options, Path(data), folder, name, seed)
                     rows.setdefault((set_name, name), []).append(row)

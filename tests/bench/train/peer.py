@@ -11,16 +11,16 @@ from pathlib import Path
 import torch
 import torchvision
 from torchvision.models.detection import RetinaNet
-from torchvision.models.detection.backbone_utils import BackboneWithFPN, _resnet_fpn_extractor
+from torchvision.models.detection.backbone_utils import BackboneWithFPN
 from torchvision.models.feature_extraction import create_feature_extractor
 from torchvision.ops import FrozenBatchNorm2d
 from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
 
-def make_trunk(options, norm):
+def make_trunk(options, norm, width):
     """The network with its pyramid; with a frozen norm its first two stages do not learn."""
     network = getattr(torchvision.models, options.backbone)(weights=None, norm_layer=norm)
-    extra = LastLevelP6P7(256, 256)
+    extra = LastLevelP6P7(width, width)
     if options.backbone.startswith("mobilenet"):
         body = network.features
         levels, fixed = {"6": "0", "12": "1", "16": "2"}, body[:4]
@@ -29,21 +29,24 @@ def make_trunk(options, norm):
         levels = {f"trunk_output.block{stage}": str(stage - 2) for stage in (2, 3, 4)}
         fixed = torch.nn.ModuleList([network.stem, stages.block1])
     else:
-        return _resnet_fpn_extractor(network, 3 if options.norm == "frozen" else 5, returned_layers=[2, 3, 4],
-                                     extra_blocks=extra)
+        body, levels = network, {f"layer{stage}": str(stage - 2) for stage in (2, 3, 4)}
+        fixed = torch.nn.ModuleList([network.conv1, network.bn1, network.layer1])
     if options.norm == "frozen":
         fixed.requires_grad_(False)
     getter = create_feature_extractor(body, levels)
     with torch.no_grad():
         features = getter.eval()(torch.zeros(1, 3, 64, 64))
-    trunk = BackboneWithFPN(torch.nn.Module(), {}, [level.shape[1] for level in features.values()], 256, extra)
+    trunk = BackboneWithFPN(torch.nn.Module(), {}, [level.shape[1] for level in features.values()], width, extra)
     trunk.body = getter.train()
     return trunk
 
 
-def make_model(options, classes):
-    trunk = make_trunk(options, FrozenBatchNorm2d if options.norm == "frozen" else torch.nn.BatchNorm2d)
-    return RetinaNet(trunk, classes, min_size=options.min_side, max_size=options.max_side)
+def make_model(options, classes, width=256, head_convs=4):
+    trunk = make_trunk(options, FrozenBatchNorm2d if options.norm == "frozen" else torch.nn.BatchNorm2d, width)
+    model = RetinaNet(trunk, classes, min_size=options.min_side, max_size=options.max_side)
+    for head in (model.head.classification_head, model.head.regression_head):
+        head.conv = head.conv[:head_convs]
+    return model
 
 
 def synchronise(device):

@@ -61,6 +61,8 @@ def main():
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--backbone", default="resnet50")
     parser.add_argument("--norm", default="batch")
+    parser.add_argument("--fpn-channels", type=int, default=256)
+    parser.add_argument("--head-convs", type=int, default=4)
     parser.add_argument("--min-side", type=int, required=True)
     parser.add_argument("--max-side", type=int, required=True)
     parser.add_argument("--images", type=int, default=16, help="of a step")
@@ -70,13 +72,16 @@ def main():
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--clip-norm", type=float, default=10)
     parser.add_argument("--threads", type=int, default=2, help="worker processes of the loader")
+    parser.add_argument("--compute-threads", type=int, help="without it, PyTorch's own number")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
+    if options.compute_threads:
+        torch.set_num_threads(options.compute_threads)
     torch.manual_seed(options.seed)
     device = torch.device(options.device)
     train = loader(options, "train", True)
     categories = {place: id for id, place in train.dataset.labels.items()}
-    model = make_model(options, len(categories)).to(device).train()
+    model = make_model(options, len(categories), options.fpn_channels, options.head_convs).to(device).train()
     if device.type == "cuda":
         model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9, weight_decay=1e-4)
