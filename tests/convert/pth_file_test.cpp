@@ -25,7 +25,7 @@ std::string fixture(const std::string& name) {
   return read_file(cat(RETINA_SOURCE_DIR, "/tests/convert/fixtures/", name, ".pth"));
 }
 
-std::string refusal(const std::string& bytes) {
+std::string refusal_of_file(const std::string& bytes) {
   try {
     parse_pth(bytes, "w.pth");
   } catch (const Error& error) {
@@ -131,14 +131,16 @@ TEST(PthFile, ReadsWhatTorchWroteInBothFormats) {
 }
 
 TEST(PthFile, RefusesCodeByItsName) {
-  EXPECT_THAT(refusal(fixture("attack_zip")), HasSubstr("posix.system"));
-  EXPECT_THAT(refusal(fixture("attack_legacy")), HasSubstr("posix.system"));
-  EXPECT_THAT(refusal(fixture("whole_module")), HasSubstr("torch.nn.modules.linear.Linear"));
+  EXPECT_THAT(refusal_of_file(fixture("attack_zip")), HasSubstr("posix.system"));
+  EXPECT_THAT(refusal_of_file(fixture("attack_legacy")), HasSubstr("posix.system"));
+  EXPECT_THAT(refusal_of_file(fixture("whole_module")),
+              HasSubstr("torch.nn.modules.linear.Linear"));
 }
 
 TEST(PthFile, SaysWhatAFileWithoutTensorsHolds) {
-  EXPECT_THAT(refusal(fixture("no_tensors")), HasSubstr("its keys: epoch, note"));
-  EXPECT_THAT(refusal(pth_zip(PickleText().op("N").stop(), {})), HasSubstr("no dict of tensors"));
+  EXPECT_THAT(refusal_of_file(fixture("no_tensors")), HasSubstr("its keys: epoch, note"));
+  EXPECT_THAT(refusal_of_file(pth_zip(PickleText().op("N").stop(), {})),
+              HasSubstr("no dict of tensors"));
 }
 
 // {KEY: {NAME: a tensor of 8 bytes}, ...}, and a tensor beside them.
@@ -199,18 +201,20 @@ TEST(PthFile, FindsAnAverageInsideOfItsWrapper) {
 }
 
 TEST(PthFile, TellsOtherFilesApart) {
-  EXPECT_THAT(refusal(""), HasSubstr("is an empty file"));
-  EXPECT_THAT(refusal("hello"), HasSubstr("not a file of torch.save"));
-  EXPECT_THAT(refusal(PickleText().op("N").stop()), HasSubstr("not one that torch.save wrote"));
-  EXPECT_THAT(refusal(std::string(257, 'x') + "ustar"), HasSubstr("tar archive"));
-  EXPECT_THAT(refusal(stored_zip({{"a/readme", "hello"}})), HasSubstr("is a zip archive"));
-  EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/constants.pkl", "."}})),
+  EXPECT_THAT(refusal_of_file(""), HasSubstr("is an empty file"));
+  EXPECT_THAT(refusal_of_file("hello"), HasSubstr("not a file of torch.save"));
+  EXPECT_THAT(refusal_of_file(PickleText().op("N").stop()),
+              HasSubstr("not one that torch.save wrote"));
+  EXPECT_THAT(refusal_of_file(std::string(257, 'x') + "ustar"), HasSubstr("tar archive"));
+  EXPECT_THAT(refusal_of_file(stored_zip({{"a/readme", "hello"}})), HasSubstr("is a zip archive"));
+  EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/constants.pkl", "."}})),
               HasSubstr("TorchScript"));
-  EXPECT_THAT(refusal(stored_zip({{"a/constants.pkl", "."}, {"a/extra/retina.json", "{}"}})),
-              HasSubstr("is a TorchScript model of an earlier retina-convert"));
-  EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/retina/index.json", "."}})),
+  EXPECT_THAT(
+      refusal_of_file(stored_zip({{"a/constants.pkl", "."}, {"a/extra/retina.json", "{}"}})),
+      HasSubstr("is a TorchScript model of an earlier retina-convert"));
+  EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/retina/index.json", "."}})),
               HasSubstr("already a checkpoint of retina-batch"));
-  EXPECT_THAT(refusal(stored_zip({{"a/data.pkl", "."}, {"a/byteorder", "big"}})),
+  EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/byteorder", "big"}})),
               HasSubstr("big-endian"));
 }
 
@@ -218,7 +222,8 @@ TEST(PthFile, EveryCutIsRefused) {
   for (const char* name : {"zip", "legacy", "training_zip", "training_legacy"}) {
     const std::string bytes = fixture(name);
     for (std::size_t length = 0; length < bytes.size(); ++length) {
-      ASSERT_NE(refusal(bytes.substr(0, length)), "accepted") << name << " cut to " << length;
+      ASSERT_NE(refusal_of_file(bytes.substr(0, length)), "accepted")
+          << name << " cut to " << length;
     }
   }
 }
@@ -230,11 +235,11 @@ TEST(PthFile, AFlippedBitOfTheZipsPickleOrTensorsIsFound) {
     if (tensor.bytes.empty()) continue;
     std::string changed = bytes;
     changed[static_cast<std::size_t>(tensor.bytes.data() - bytes.data())] ^= 4;
-    EXPECT_THAT(refusal(changed), HasSubstr("CRC-32")) << tensor.name;
+    EXPECT_THAT(refusal_of_file(changed), HasSubstr("CRC-32")) << tensor.name;
   }
   std::string changed = bytes;
   changed[bytes.find("float32")] ^= 4;
-  EXPECT_THAT(refusal(changed), HasSubstr("CRC-32"));
+  EXPECT_THAT(refusal_of_file(changed), HasSubstr("CRC-32"));
 }
 
 // A file of one tensor over a storage of 6 floats.
@@ -257,7 +262,7 @@ TEST(PthFile, TensorsStayInsideOfTheirStorage) {
     const auto check = [&](std::int64_t count, std::int64_t offset,
                            const std::vector<std::int64_t>& shape,
                            const std::vector<std::int64_t>& strides) {
-      return refusal(one_tensor(count, offset, shape, strides, legacy));
+      return refusal_of_file(one_tensor(count, offset, shape, strides, legacy));
     };
     EXPECT_EQ(check(6, 0, {2, 3}, {3, 1}), "accepted");
     EXPECT_EQ(check(6, 0, {3, 2}, {1, 3}), "accepted");
@@ -289,7 +294,7 @@ TEST(PthFile, AStorageThatManyTensorsRepeatIsRefused) {
   for (int i = 0; i < 100; ++i) {
     pickle.text(cat("w", i)).tensor("FloatStorage", "k", 1000, 0, {1000}, {1}).op("s");
   }
-  EXPECT_THAT(refusal(pth_zip(pickle.stop(), {{"k", memory}})), HasSubstr("too often"));
+  EXPECT_THAT(refusal_of_file(pth_zip(pickle.stop(), {{"k", memory}})), HasSubstr("too often"));
 }
 
 TEST(PthFile, ANameThatComesTwiceIsRefused) {
@@ -298,26 +303,27 @@ TEST(PthFile, ANameThatComesTwiceIsRefused) {
   for (int i = 0; i < 2; ++i) {
     pickle.text("w").tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s");
   }
-  EXPECT_THAT(refusal(pth_zip(pickle.stop(), {{"k", "12345678"}})), HasSubstr("appears twice"));
+  EXPECT_THAT(refusal_of_file(pth_zip(pickle.stop(), {{"k", "12345678"}})),
+              HasSubstr("appears twice"));
 }
 
 TEST(PthFile, NamesThatCannotBeShownAreRefusedOnOneLine) {
   for (const char* name : {"two\nlines", "\x1b[2J", "caf\xc3\xa9"}) {
     const std::string pickle =
         PickleText().op("}").text(name).tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
-    EXPECT_THAT(refusal(pth_zip(pickle, {{"k", "12345678"}})),
+    EXPECT_THAT(refusal_of_file(pth_zip(pickle, {{"k", "12345678"}})),
                 HasSubstr("name that no model uses"));
     const std::string key =
         PickleText().op("}").text("w").tensor("ByteStorage", name, 8, 0, {8}, {1}).op("s").stop();
-    EXPECT_THAT(refusal(pth_zip(key, {})), HasSubstr("has no file archive/data/"));
+    EXPECT_THAT(refusal_of_file(pth_zip(key, {})), HasSubstr("has no file archive/data/"));
   }
 }
 
 TEST(PthFile, AMissingStorageIsRefused) {
   const std::string pickle =
       PickleText().op("}").text("w").tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
-  EXPECT_THAT(refusal(pth_zip(pickle, {})), HasSubstr("data/k"));
-  EXPECT_THAT(refusal(pth_legacy(pickle, {})), HasSubstr("a storage is missing"));
+  EXPECT_THAT(refusal_of_file(pth_zip(pickle, {})), HasSubstr("data/k"));
+  EXPECT_THAT(refusal_of_file(pth_legacy(pickle, {})), HasSubstr("a storage is missing"));
 }
 
 }  // namespace

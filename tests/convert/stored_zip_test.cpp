@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 const NamedBytes kFiles = {{"a/data.pkl", "pickle"}, {"a/data/0", "tensor"}, {"a/empty", ""}};
 
-std::string refusal(const std::string& bytes) {
+std::string refusal_of_zip(const std::string& bytes) {
   return refusal_of(ErrorKind::kData, [&] {
     const StoredZip zip(bytes, "w.pth");
     for (const auto& [name, content] : kFiles) zip.read(name);
@@ -41,14 +41,14 @@ TEST(StoredZip, GivesEachFilesBytes) {
 TEST(StoredZip, EveryCutIsRefused) {
   const std::string bytes = stored_zip(kFiles);
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_NE(refusal(bytes.substr(0, length)), "accepted") << length;
+    EXPECT_NE(refusal_of_zip(bytes.substr(0, length)), "accepted") << length;
   }
 }
 
 TEST(StoredZip, AFlippedBitOfAFileIsFound) {
   std::string bytes = stored_zip(kFiles);
   bytes[bytes.find("tensor")] ^= 1;
-  EXPECT_THAT(refusal(bytes), HasSubstr("CRC-32 of a/data/0"));
+  EXPECT_THAT(refusal_of_zip(bytes), HasSubstr("CRC-32 of a/data/0"));
 }
 
 TEST(StoredZip, CompressedEncryptedAndDoubledFilesAreRefused) {
@@ -56,24 +56,25 @@ TEST(StoredZip, CompressedEncryptedAndDoubledFilesAreRefused) {
   const std::size_t entry = bytes.find("PK\1\2");
   std::string changed = bytes;
   changed[entry + 10] = 8;  // deflated
-  EXPECT_THAT(refusal(changed), HasSubstr("compressed"));
+  EXPECT_THAT(refusal_of_zip(changed), HasSubstr("compressed"));
   changed = bytes;
   changed[entry + 8] = 1;
-  EXPECT_THAT(refusal(changed), HasSubstr("encrypted"));
-  EXPECT_THAT(refusal(stored_zip({{"a/x", "1"}, {"a/x", "2"}})), HasSubstr("the same name, a/x"));
-  EXPECT_THAT(refusal(stored_zip({{"a/x", "1"}, {"A/X", "2"}})), HasSubstr("the same name"));
+  EXPECT_THAT(refusal_of_zip(changed), HasSubstr("encrypted"));
+  EXPECT_THAT(refusal_of_zip(stored_zip({{"a/x", "1"}, {"a/x", "2"}})),
+              HasSubstr("the same name, a/x"));
+  EXPECT_THAT(refusal_of_zip(stored_zip({{"a/x", "1"}, {"A/X", "2"}})), HasSubstr("the same name"));
 }
 
 // LibTorch's reader opens the same bytes: what it would find elsewhere is refused.
 TEST(StoredZip, WhatTwoReadersCouldUnderstandInTwoWaysIsRefused) {
   for (const bool zip64 : {false, true}) {
     const std::string bytes = stored_zip(kFiles, zip64);
-    EXPECT_NE(refusal("x" + bytes), "accepted") << zip64;
+    EXPECT_NE(refusal_of_zip("x" + bytes), "accepted") << zip64;
     const std::size_t end = bytes.rfind("PK\5\6");
-    EXPECT_NE(refusal(bytes.substr(0, end) + "x" + bytes.substr(end)), "accepted") << zip64;
+    EXPECT_NE(refusal_of_zip(bytes.substr(0, end) + "x" + bytes.substr(end)), "accepted") << zip64;
     std::string changed = bytes;
     changed[end + 20] = 22;  // a comment, which is another archive's end
-    EXPECT_NE(refusal(changed + bytes.substr(end)), "accepted") << zip64;
+    EXPECT_NE(refusal_of_zip(changed + bytes.substr(end)), "accepted") << zip64;
   }
 }
 
@@ -82,7 +83,7 @@ TEST(StoredZip, FilesThatShareTheirBytesAreRefused) {
   const std::size_t first = bytes.find("PK\1\2"), second = bytes.find("PK\1\2", first + 1);
   bytes.replace(first + 16, 12, bytes.substr(second + 16, 12));  // CRC-32 and sizes
   bytes.replace(first + 42, 4, bytes.substr(second + 42, 4));    // the place
-  EXPECT_THAT(refusal(bytes), HasSubstr("overlap"));
+  EXPECT_THAT(refusal_of_zip(bytes), HasSubstr("overlap"));
 }
 
 TEST(StoredZip, OfAFileIsTheSameAsOfItsBytes) {
@@ -102,7 +103,7 @@ TEST(StoredZip, NumbersThatPointOutsideAreRefused) {
   for (const std::size_t field : {24, 42}) {  // the size, the place
     std::string changed = bytes;
     for (std::size_t i = 0; i < 3; ++i) changed[entry + field + i] = '\xff';
-    EXPECT_NE(refusal(changed), "accepted") << field;
+    EXPECT_NE(refusal_of_zip(changed), "accepted") << field;
   }
 }
 

@@ -23,7 +23,7 @@
 namespace retina {
 namespace {
 
-BatchRequest request_of(std::vector<std::size_t> records) {
+BatchRequest request_of_records(std::vector<std::size_t> records) {
   BatchRequest request{
       .min_side_px = 32, .max_side_px = 64, .padded_width_px = 64, .padded_height_px = 64};
   for (const std::size_t record : records) request.slots.push_back({.record = record});
@@ -35,7 +35,7 @@ BatchLoader::RequestSource three_at_a_time(std::size_t count) {
   return [count, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
     if (next == count) return std::nullopt;
     const std::size_t first = 3 * next++;
-    BatchRequest request = request_of({first, first + 1, first + 2});
+    BatchRequest request = request_of_records({first, first + 1, first + 2});
     request.part.step = static_cast<std::int64_t>(next) - 1;
     return request;
   };
@@ -69,8 +69,9 @@ TEST(BatchLoader, GivesTheSameBatchesForAnyNumberOfThreads) {
 TEST(BatchLoader, GivesABatchWithoutImagesForARequestWithoutSlots) {
   const SyntheticSource source(60, 5, 7);
   for (const int threads : {1, 3}) {
-    std::vector<BatchRequest> requests = {request_of({}), request_of({1}), request_of({}),
-                                          request_of({2, 3}), request_of({})};
+    std::vector<BatchRequest> requests = {request_of_records({}), request_of_records({1}),
+                                          request_of_records({}), request_of_records({2, 3}),
+                                          request_of_records({})};
     BatchLoader loader(source, {.threads = threads},
                        [requests, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
                          if (next == requests.size()) return std::nullopt;
@@ -147,7 +148,7 @@ std::vector<BatchRequest> requests_of_many_shapes() {
   for (std::size_t first = 0; first < 40; first += requests.size() % 4 + 1) {
     std::vector<std::size_t> records(requests.size() % 4 + 1);
     std::iota(records.begin(), records.end(), first);
-    BatchRequest request = request_of(records);
+    BatchRequest request = request_of_records(records);
     request.padded_width_px = 64 + 32 * static_cast<int>(requests.size() * 5 % 3);
     request.padded_height_px = 64 + 32 * static_cast<int>(requests.size() * 7 % 4);
     requests.push_back(request);
@@ -251,7 +252,8 @@ TEST(BatchLoader, GivesTheImagesAsTheyAreWithTheSameSamples) {
         EXPECT_EQ(batch->samples[place].image_id, expected->samples[place].image_id);
         EXPECT_EQ(batch->samples[place].boxes, expected->samples[place].boxes);
         std::vector<std::uint8_t> fresh(kStoredBytes);
-        source.load(request_of({first, first + 1, first + 2}), place, decoder, fresh.data());
+        source.load(request_of_records({first, first + 1, first + 2}), place, decoder,
+                    fresh.data());
         EXPECT_TRUE(
             std::equal(fresh.begin(), fresh.end(), batch->stored.get() + batch->offsets[place]));
       }
@@ -320,7 +322,7 @@ TEST(BatchLoader, RethrowsWhatTheRequestSourceThrew) {
   const SyntheticSource source(60, 5, 7);
   BatchLoader loader(source, {.threads = 2}, [n = 0]() mutable -> std::optional<BatchRequest> {
     if (n++ == 1) throw std::runtime_error("no plan");
-    return request_of({1});
+    return request_of_records({1});
   });
   EXPECT_TRUE(loader.next().has_value());
   EXPECT_THROW(loader.next(), std::runtime_error);

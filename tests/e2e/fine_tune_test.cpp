@@ -21,13 +21,13 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::size_t kImages = 12;
+constexpr std::size_t kTunedImages = 12;
 
 // The first images of `all` and their boxes, of the classes that `new_names` has only; a class's
 // new id is its place in the map, from 7 on.
 Instances subset(const Instances& all, const std::map<std::string, std::string>& new_names) {
   Instances result;
-  result.images.assign(all.images.begin(), all.images.begin() + kImages);
+  result.images.assign(all.images.begin(), all.images.begin() + kTunedImages);
   std::map<std::int64_t, std::int64_t> new_ids;
   for (const auto& [old_name, new_name] : new_names) {
     for (const Category& category : all.categories) {

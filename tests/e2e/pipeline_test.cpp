@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kSteps = 8;
+constexpr int kPipelineSteps = 8;
 
 std::vector<double> stats_of(const std::string& evaluation) {
   const JsonFile file = JsonFile::read(evaluation + "/metrics.json");
@@ -30,7 +30,7 @@ TEST(Pipeline, PacksTrainsStopsResumesEvaluatesAndConverts) {
   const Job job;
   const std::string run = job / "run";
   const auto train =
-      under_mpirun(2, job.train_command(run, kSteps, {"--validation", job.val_shards()}));
+      under_mpirun(2, job.train_command(run, kPipelineSteps, {"--validation", job.val_shards()}));
 
   {  // A node is taken away: the job saves and asks to be run again.
     ChildProcess interrupted(train);
@@ -39,18 +39,18 @@ TEST(Pipeline, PacksTrainsStopsResumesEvaluatesAndConverts) {
     interrupted.signal(SIGUSR1);
     const ProcessResult result = interrupted.wait();
     ASSERT_EQ(result.exit_code, 75) << result.err;
-    EXPECT_LT(steps_logged(run), kSteps);
+    EXPECT_LT(steps_logged(run), kPipelineSteps);
     EXPECT_NE(last_checkpoint(run), "");
   }
   const ProcessResult trained = run_process(train);
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
-  EXPECT_EQ(steps_logged(run), kSteps);
+  EXPECT_EQ(steps_logged(run), kPipelineSteps);
   EXPECT_THAT(read_file(run + "/metrics.jsonl"), HasSubstr("\"validation\""));
   EXPECT_TRUE(path_exists(run + "/report.html"));
 
   const ProcessResult again = run_process(train);
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_EQ(steps_logged(run), kSteps);
+  EXPECT_EQ(steps_logged(run), kPipelineSteps);
 
   const std::string checkpoint = last_checkpoint(run), model = job / "model.onnx";
   const auto evaluate = [&](const std::string& what, const std::string& output) {

@@ -16,12 +16,12 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const CategoryMap kClasses({{.id = 3, .name = "cat"}, {.id = 7, .name = "a \"big\" dog"}});
-const std::vector<ImageInfo> kImages{
+const CategoryMap kMappedClasses({{.id = 3, .name = "cat"}, {.id = 7, .name = "a \"big\" dog"}});
+const std::vector<ImageInfo> kMappedImages{
     {.id = 1, .file_name = "a.tif", .width = 400, .height = 300},
     {.id = 2, .file_name = "photo.jpg", .width = 40, .height = 30},
     {.id = 3, .file_name = "sub/b \"c\".tif", .width = 1000, .height = 500}};
-const std::vector<Detection> kFound{
+const std::vector<Detection> kMappedFound{
     {.image_id = 1, .category_id = 7, .bbox = {10, 20, 100, 60}, .score = 0.9},
     {.image_id = 2, .category_id = 3, .bbox = {1, 2, 3, 4}, .score = 0.5},
     {.image_id = 3, .category_id = 3, .bbox = {0, 0, 2, 1}, .score = 1.0 / 3}};
@@ -31,8 +31,9 @@ GeoTags north_up(int epsg) {
 }
 
 TEST(Geojson, HasAPolygonOfTheFilesOwnCoordinatesForEachDetection) {
-  const auto [text, left_out_count] = detections_geojson(
-      kImages, {north_up(32633), std::nullopt, north_up(32633)}, kFound, kClasses);
+  const auto [text, left_out_count] =
+      detections_geojson(kMappedImages, {north_up(32633), std::nullopt, north_up(32633)},
+                         kMappedFound, kMappedClasses);
   EXPECT_EQ(left_out_count, 1U);
   EXPECT_EQ(text,
             "{\n\"type\": \"FeatureCollection\",\n"
@@ -53,8 +54,8 @@ TEST(Geojson, HasAPolygonOfTheFilesOwnCoordinatesForEachDetection) {
 
 TEST(Geojson, NamesNoSystemThatIsTheFormatsOwnOrUnknown) {
   for (const int epsg : {0, 4326}) {
-    const auto made =
-        detections_geojson(kImages, {north_up(epsg), std::nullopt, std::nullopt}, kFound, kClasses);
+    const auto made = detections_geojson(
+        kMappedImages, {north_up(epsg), std::nullopt, std::nullopt}, kMappedFound, kMappedClasses);
     EXPECT_THAT(made.text, Not(HasSubstr("crs"))) << epsg;
     EXPECT_EQ(made.left_out_count, 2U);
   }
@@ -64,7 +65,8 @@ TEST(Geojson, RingsRunAnticlockwiseOfMirroredImagesToo) {
   const GeoTags turned{.transform = {1000, 0.4, 0.3, 2000, 0.3, -0.4}};
   const GeoTags mirrored{.transform = {1000, 0.5, 0, 2000, 0, 0.5}};
   for (const GeoTags& tags : {north_up(0), turned, mirrored}) {
-    const auto made = detections_geojson({kImages[0]}, {tags}, {kFound[0]}, kClasses);
+    const auto made =
+        detections_geojson({kMappedImages[0]}, {tags}, {kMappedFound[0]}, kMappedClasses);
     const JsonFile file = JsonFile::parse(made.text, "text");
     const JsonView ring = file.root()
                               .at("features")
@@ -85,28 +87,29 @@ TEST(Geojson, RingsRunAnticlockwiseOfMirroredImagesToo) {
 }
 
 TEST(Geojson, WithoutDetectionsIsAnEmptyCollection) {
-  const auto made = detections_geojson({}, {}, {}, kClasses);
+  const auto made = detections_geojson({}, {}, {}, kMappedClasses);
   EXPECT_EQ(made.text, "{\n\"type\": \"FeatureCollection\",\n\"features\": [\n]\n}\n");
 }
 
 TEST(Geojson, TwoCoordinateSystemsAreRefused) {
-  EXPECT_EQ(refusal_of(ErrorKind::kConfig,
-                       [] {
-                         shared_epsg(kImages, {north_up(32633), std::nullopt, north_up(32634)});
-                       }),
-            "sub/b \"c\".tif: its coordinate system is EPSG:32634, that of a.tif is EPSG:32633");
+  EXPECT_EQ(
+      refusal_of(ErrorKind::kConfig,
+                 [] {
+                   shared_epsg(kMappedImages, {north_up(32633), std::nullopt, north_up(32634)});
+                 }),
+      "sub/b \"c\".tif: its coordinate system is EPSG:32634, that of a.tif is EPSG:32633");
   // Systems without a number are one where the files describe them alike.
   GeoTags own = north_up(0), other = north_up(0);
   own.keys = 1;
-  EXPECT_EQ(shared_epsg(kImages, {own, std::nullopt, own}), 0);
+  EXPECT_EQ(shared_epsg(kMappedImages, {own, std::nullopt, own}), 0);
   other.keys = 2;
   EXPECT_THAT(refusal_of(ErrorKind::kConfig,
                          [&] {
-                           shared_epsg(kImages, {own, std::nullopt, other});
+                           shared_epsg(kMappedImages, {own, std::nullopt, other});
                          }),
               testing::HasSubstr("one without an EPSG number"));
-  EXPECT_EQ(shared_epsg(kImages, {std::nullopt, std::nullopt, north_up(32634)}), 32634);
-  EXPECT_EQ(shared_epsg(kImages, {std::nullopt, std::nullopt, std::nullopt}), 0);
+  EXPECT_EQ(shared_epsg(kMappedImages, {std::nullopt, std::nullopt, north_up(32634)}), 32634);
+  EXPECT_EQ(shared_epsg(kMappedImages, {std::nullopt, std::nullopt, std::nullopt}), 0);
 }
 
 }  // namespace

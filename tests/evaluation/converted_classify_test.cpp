@@ -28,7 +28,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kImageCount = 11;
+constexpr int kConvertedCount = 11;
 
 void convert_to(const std::string& checkpoint, const std::string& output) {
   ConvertOptions options;
@@ -43,7 +43,7 @@ class ConvertedClassify : public testing::Test {
   static void SetUpTestSuite() {
     at::set_num_threads(1);  // waiting threads cost more than they give on so small a network
     folder_ = new TestFolder;
-    write_tiny_shards(*folder_ / "shards", kImageCount, Task::kClassification);
+    write_tiny_shards(*folder_ / "shards", kConvertedCount, Task::kClassification);
     write_tiny_checkpoint(*folder_ / "c.pt", *tiny_classifier(5));
     convert_to(*folder_ / "c.pt", *folder_ / "m.onnx");
     shards_ = new ShardSet(*folder_ / "shards");
@@ -112,7 +112,7 @@ void expect_same(const std::vector<ClassOutcome>& got, const std::vector<ClassOu
 
 TEST_F(ConvertedClassify, GivesTheOutcomesOfTheNetworkFedByTheLoader) {
   const std::vector<ClassOutcome> want = by_hand();
-  ASSERT_EQ(want.size(), static_cast<std::size_t>(kImageCount));
+  ASSERT_EQ(want.size(), static_cast<std::size_t>(kConvertedCount));
   for (std::size_t i = 0; i < want.size(); ++i) {
     EXPECT_EQ(want[i].image_id, 1000 + static_cast<std::int64_t>(i));
     EXPECT_EQ(want[i].label, static_cast<int>(i % 3));
@@ -153,7 +153,7 @@ TEST_F(ConvertedClassify, RanksShareTheImagesAndTheFirstGetsAllOutcomes) {
     }
   });
   for (const RankOutcome& end : ends) EXPECT_EQ(end.message, "");
-  EXPECT_EQ(shared_count, kImageCount);
+  EXPECT_EQ(shared_count, kConvertedCount);
   expect_same(all, want);
 }
 

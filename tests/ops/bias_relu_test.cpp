@@ -31,10 +31,10 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// Inputs whose results are at hand.
-struct Inputs {
+// BiasInputs whose results are at hand.
+struct BiasInputs {
   at::Tensor x, bias, residual, output_gradient;
-  explicit Inputs(const Case& c) {
+  explicit BiasInputs(const Case& c) {
     const std::vector<std::int64_t> shape = {2, 16, 5, 7};
     const auto draw = [&](std::uint64_t seed) {
       return random_tensor({.seed = seed, .shape = shape, .low = -2, .high = 2})
@@ -61,7 +61,7 @@ struct Inputs {
 
 // y and the gradients by LibTorch's operators, in f32 or f64.
 std::vector<at::Tensor> by_operators(const Case& c) {
-  const Inputs in(c);
+  const BiasInputs in(c);
   const at::ScalarType wide = c.type == at::kDouble ? at::kDouble : at::kFloat;
   at::Tensor y = in.x.to(wide);
   if (c.bias) y = y + in.bias.view({1, -1, 1, 1});
@@ -78,7 +78,7 @@ TEST(BiasRelu, IsAddAndReluInOneRounding) {
     SCOPED_TRACE(testing::Message() << at::toString(c.type) << " bias " << c.bias << " residual "
                                     << c.residual << " relu " << c.relu << " channels last "
                                     << (c.format == at::MemoryFormat::ChannelsLast));
-    const Inputs in(c);
+    const BiasInputs in(c);
     const at::Tensor y =
         bias_relu(in.x.clone(), {.bias = in.bias, .residual = in.residual, .relu = c.relu});
     EXPECT_TRUE(y.is_contiguous(c.format));

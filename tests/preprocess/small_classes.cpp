@@ -1,19 +1,14 @@
 #include "tests/preprocess/small_classes.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include "shared/base/cat.h"
 #include "shared/base/random.h"
 #include "shared/image/jpeg.h"
+#include "tests/preprocess/small_coco.h"
 
 namespace retina {
 namespace {
-
-void write_plain(const std::string& path, const std::string& bytes) {
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  std::ofstream(path, std::ios::binary) << bytes;
-}
 
 PackOptions small_shards(const std::string& output) {
   return {.output = output, .shard_size_bytes = 64 << 10, .threads = 2};

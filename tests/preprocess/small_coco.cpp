@@ -10,10 +10,6 @@
 namespace retina {
 namespace {
 
-void write_plain(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
 Image noise(int width, int height, std::uint64_t seed) {
   const RandomStream random{.seed = seed, .use = RandomUse::kTest};
   Image image(width, height);
@@ -64,6 +60,11 @@ void write_bad_images(const std::string& images, Instances& instances) {
 }
 
 }  // namespace
+
+void write_plain(const std::string& path, const std::string& bytes) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 const std::map<std::int64_t, std::string>& bad_image_kinds() {
   static const std::map<std::int64_t, std::string> kinds = {

@@ -12,6 +12,9 @@
 
 namespace retina {
 
+// A file as it is, and the folders above it.
+void write_plain(const std::string& path, const std::string& bytes);
+
 // FOLDER/annotations.json and FOLDER/images: `good_count` noisy images of various sizes in two
 // subfolders, 0..5 boxes each, crowds, degenerate boxes, category ids with gaps.
 struct SmallCoco {

@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kBad = "</script><script>alert('1')</script><!--@SCRIPT@&\x01";
+constexpr const char* kHostile = "</script><script>alert('1')</script><!--@SCRIPT@&\x01";
 // SHA-256 of nothing.
 constexpr EmbeddedText kNoScript{
     "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"};
@@ -41,13 +41,13 @@ std::string script_content(const std::string& page, const std::string& id) {
 // Every text of it is hostile.
 std::string bad_page() {
   JsonWriter data;
-  data.begin_object().field("name", kBad).end_object();
-  return render_page({.title = kBad,
-                      .subtitle = kBad,
-                      .summary = kBad,
+  data.begin_object().field("name", kHostile).end_object();
+  return render_page({.title = kHostile,
+                      .subtitle = kHostile,
+                      .summary = kHostile,
                       .data = data.pretty_text(),
-                      .settings = {{kBad, kBad}},
-                      .notes = {kBad},
+                      .settings = {{kHostile, kHostile}},
+                      .notes = {kHostile},
                       .jpegs = {{7, "\xff\xd8\xff jpeg"}}},
                      kNoScript);
 }
@@ -63,9 +63,9 @@ TEST(Page, WhateverItIsGivenStaysData) {
 TEST(Page, HoldsWhatItIsGivenUnchanged) {
   const std::string page = bad_page();
   const JsonFile file = JsonFile::parse(script_content(page, "page"), "page");
-  EXPECT_EQ(file.root().at("data").at("name").as_string(), kBad);
-  EXPECT_EQ(file.root().at("notes").at(std::size_t{0}).as_string(), kBad);
-  EXPECT_EQ(file.root().at("settings").at(std::size_t{0}).at(std::size_t{1}).as_string(), kBad);
+  EXPECT_EQ(file.root().at("data").at("name").as_string(), kHostile);
+  EXPECT_EQ(file.root().at("notes").at(std::size_t{0}).as_string(), kHostile);
+  EXPECT_EQ(file.root().at("settings").at(std::size_t{0}).at(std::size_t{1}).as_string(), kHostile);
 }
 
 TEST(Page, ShowsItsNumbersWithoutAScript) {

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::size_t kRecordCount = 60;
+constexpr std::size_t kStagedCount = 60;
 
 // What another thread logs while this lives, readable at any moment: a capture of GoogleTest's has
 // to end for that, and loses what is written before the next begins.
@@ -57,7 +57,7 @@ class StderrFile {
 class StagerTest : public testing::Test {
  protected:
   StagerTest() {
-    write_small_set(set(), kRecordCount, 100'000);
+    write_small_set(set(), kStagedCount, 100'000);
     manifest_ = read_manifest(set());
     for (std::size_t i = manifest_.shards.size(); i > 0; --i) backwards_.push_back(i - 1);
     RETINA_CHECK(backwards_.size() >= 4);
@@ -108,7 +108,7 @@ class StagerTest : public testing::Test {
   }
 
   void expect_whole_records(const ShardSet& shards) const {
-    for (std::size_t i = 0; i < kRecordCount; ++i) {
+    for (std::size_t i = 0; i < kStagedCount; ++i) {
       const Record record = shards.read(i);
       std::string storage;
       ASSERT_EQ(record.image, small_record(i, record.image.size(), storage).image);

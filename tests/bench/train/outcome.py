@@ -24,10 +24,12 @@ HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve()
 # What torchvision's trainer has, in options (trainer_peer.py).
 EQUAL = ["--recipe", "none", "--optimizer", "sgd", "--lr", 0.01, "--momentum", 0.9, "--weight-decay", 1e-4, "--lr-scaling",
-         "none", "--lr-schedule", "cosine", "--warmup-steps", 100, "--warmup-factor", 0.01, "--clip-norm", 10, "--box-loss",
-         "l1", "--head-norm", "none", "--p6", "p5"]
-VARIANTS = {"torchvision": None, "equal": [], "giou": ["--box-loss", "giou"], "quality-focal": ["--class-loss", "quality-focal"],
-            "varifocal": ["--class-loss", "varifocal"], "atss": ["--assigner", "atss"],
+         "none", "--lr-schedule", "cosine", "--warmup-steps", 100, "--warmup-factor", 0.01, "--clip-norm", 10,
+         "--head-norm", "none", "--p6", "p5"]
+VARIANTS = {"torchvision": None, "equal": ["--box-loss", "l1"], "giou": ["--box-loss", "giou"],
+            "quality-focal": ["--box-loss", "l1", "--class-loss", "quality-focal"],
+            "varifocal": ["--box-loss", "l1", "--class-loss", "varifocal"],
+            "atss": ["--box-loss", "l1", "--assigner", "atss"],
             "giou, quality-focal": ["--box-loss", "giou", "--class-loss", "quality-focal"],
             "giou x 2, quality-focal": ["--box-loss", "giou", "--box-loss-weight", 2, "--class-loss", "quality-focal"],
             "atss, giou x 2, quality-focal": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2,
