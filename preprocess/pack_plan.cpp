@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -21,7 +22,7 @@ const char* set_name(bool is_train) {
 // The file that changes sides so that neither set is empty; nullptr when none has to. It goes to
 // the training set where `to_train` says so.
 const ImageInfo* moved_image(const std::vector<ImageInfo>& images, double share, bool& to_train) {
-  const SplitPart train{.train_share = share};
+  const SplitSide train{.train_share = share};
   const auto in_train = std::count_if(images.begin(), images.end(),
                                       [&](const auto& one) { return train.holds(one.file_name); });
   to_train = in_train == 0;
@@ -31,7 +32,7 @@ const ImageInfo* moved_image(const std::vector<ImageInfo>& images, double share,
   });
   if (are_one_file) return nullptr;
   const auto distance = [&](const ImageInfo& image) {
-    return std::abs(SplitPart::place_of(image.file_name) - share);
+    return std::abs(SplitSide::place_of(image.file_name) - share);
   };
   return &*std::min_element(images.begin(), images.end(), [&](const auto& a, const auto& b) {
     return distance(a) < distance(b);
@@ -40,10 +41,10 @@ const ImageInfo* moved_image(const std::vector<ImageInfo>& images, double share,
 
 }  // namespace
 
-void keep_part(Instances& instances, std::vector<int>& image_labels, const SplitPart& part,
+void keep_side(Instances& instances, std::vector<int>& image_labels, const SplitSide& side,
                const std::string& name) {
   bool to_train = false;
-  const ImageInfo* const moved = moved_image(instances.images, part.train_share, to_train);
+  const ImageInfo* const moved = moved_image(instances.images, side.train_share, to_train);
   const std::string moved_file = moved != nullptr ? moved->file_name : "";
   std::vector<ImageInfo> kept;
   std::vector<int> kept_labels;
@@ -51,7 +52,7 @@ void keep_part(Instances& instances, std::vector<int>& image_labels, const Split
   for (std::size_t i = 0; i < instances.images.size(); ++i) {
     ImageInfo& image = instances.images[i];
     const bool is_moved = moved != nullptr && image.file_name == moved_file;
-    if (is_moved ? to_train != part.is_train : !part.holds(image.file_name)) {
+    if (is_moved ? to_train != side.is_train : !side.holds(image.file_name)) {
       foreign_ids.insert(image.id);
       continue;
     }
@@ -59,15 +60,15 @@ void keep_part(Instances& instances, std::vector<int>& image_labels, const Split
     if (!image_labels.empty()) kept_labels.push_back(image_labels[i]);
   }
   if (kept.empty() || foreign_ids.empty()) {
-    const bool lacks_training = kept.empty() == part.is_train;
+    const bool lacks_training = kept.empty() == side.is_train;
     throw Error(
         ErrorKind::kConfig,
-        cat(name, ": --split ", shortest(part.train_share), " leaves no image for the ",
+        cat(name, ": --split ", shortest(side.train_share), " leaves no image for the ",
             set_name(lacks_training), " set (got ", counted(instances.images.size(), "image"), ")"),
         "pack two sets of annotations");
   }
-  if (moved != nullptr && to_train == part.is_train) {
-    log_info(name, ": --split ", shortest(part.train_share), " gives no image to the ",
+  if (moved != nullptr && to_train == side.is_train) {
+    log_info(name, ": --split ", shortest(side.train_share), " gives no image to the ",
              set_name(to_train), " set; ", escaped(moved_file),
              ", whose hash is nearest to the share, goes there");
   }
@@ -110,6 +111,18 @@ PackPlan make_pack_plan(Instances instances, const std::vector<int>& image_label
                                                       .iscrowd = annotation.iscrowd});
   }
   return plan;
+}
+
+std::pair<std::size_t, std::size_t> range_of_part(std::size_t image_count, const PackPart& part) {
+  return {image_count * (part.number - 1) / part.count, image_count * part.number / part.count};
+}
+
+PackPlan take_part(PackPlan& plan, const PackPart& part) {
+  const auto [first, end] = range_of_part(plan.images.size(), part);
+  const auto begin = plan.images.begin();
+  return {.images = {std::move_iterator(begin + static_cast<std::ptrdiff_t>(first)),
+                     std::move_iterator(begin + static_cast<std::ptrdiff_t>(end))},
+          .categories = plan.categories};
 }
 
 }  // namespace retina

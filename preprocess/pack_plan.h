@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "preprocess/options.h"
@@ -31,14 +32,22 @@ struct PackPlan {
   CategoryMap categories{};
 };
 
-// Drops the images that do not belong to the part, and their boxes or classes (`image_labels`,
+// Drops the images that do not belong to the side, and their boxes or classes (`image_labels`,
 // empty where there are none). Where one of the two sets would be empty, the image whose place is
 // nearest to the share goes there, which the log says for `name`. Throws kConfig, beginning with
 // `name`, when there is only one image file.
-void keep_part(Instances& instances, std::vector<int>& image_labels, const SplitPart& part,
+void keep_side(Instances& instances, std::vector<int>& image_labels, const SplitSide& side,
                const std::string& name);
 
 // `image_labels`: of a classification set, the class of each image; else empty.
 PackPlan make_pack_plan(Instances instances, const std::vector<int>& image_labels);
+
+// Which places of the plan are a part's, [first, second): of N parts, the first has the first Nth,
+// and so on. Part of the format of interrupted sets; never change it.
+std::pair<std::size_t, std::size_t> range_of_part(std::size_t image_count, const PackPart& part);
+
+// Moves the images of a part out of the plan. The others are not touched: processes of --parts
+// share their memory.
+PackPlan take_part(PackPlan& plan, const PackPart& part);
 
 }  // namespace retina
