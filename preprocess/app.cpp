@@ -129,11 +129,13 @@ void declare_packing(Cli& cli, PackOptions& pack) {
 
 void declare_parts(Cli& cli, CommandLine& line) {
   cli.group("Packing in parts");
-  cli.option("part", line.pack.part, "K/N",
-             "pack the Kth of N parts of the set: N processes, on any machines that share --output, "
-             "with the same options; then --merge");
-  cli.option("merge", line.merge, "SHARDS",
-             "verify the parts in this folder and publish the set, the same bytes as without parts");
+  cli.option(
+      "part", line.pack.part, "K/N",
+      "pack the Kth of N parts of the set: N processes, on any machines that share --output, "
+      "with the same options; then --merge");
+  cli.option(
+      "merge", line.merge, "SHARDS",
+      "verify the parts in this folder and publish the set, the same bytes as without parts");
   cli.option("parts", line.pack.parts, "N",
              "pack in N processes on this machine, with a share of --threads each, and merge");
 }

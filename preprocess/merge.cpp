@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "preprocess/new_set.h"
@@ -16,6 +16,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/output.h"
+#include "shared/base/printable.h"
 #include "shared/base/progress.h"
 #include "shared/base/signals.h"
 #include "shared/shard/shard_file.h"
@@ -99,7 +100,7 @@ class Merger {
     for (const PackPart& part : parts_) add(part, image_count, record_count);
     Progress progress("merging", record_count, "records");
     for (std::size_t i = 0; i < part_shards_.size(); ++i) {
-      of_part(options_.output, part_shards_[i].part, [&] { take(i, progress); });
+      take(i, progress);
     }
     finish_shard();
     progress.finish();
@@ -111,20 +112,20 @@ class Merger {
                    .annotations_size_bytes = first_.annotations_size_bytes,
                    .annotations_xxh3 = first_.annotations_xxh3,
                    .options = first_.options};
-    PackResult result = publish_new_set(set_, {.folder = options_.output,
-                                               .begun = begun,
-                                               .categories = first_.categories,
-                                               .file_name = [&](std::int64_t id) {
-                                                 return *names.at(id);
-                                               },
-                                               .thread_count = options_.thread_count});
+    PackResult result =
+        publish_new_set(set_, {.folder = options_.output,
+                               .begun = begun,
+                               .categories = first_.categories,
+                               .file_name = [&](std::int64_t id) { return *names.at(id); },
+                               .thread_count = options_.thread_count});
     result.reused_shards = kept_count_;
     return result;
   }
 
  private:
   Manifest read_part(const PackPart& part) const {
-    return of_part(options_.output, part, [&] { return read_manifest(part_folder(options_.output, part)); });
+    return of_part(options_.output, part,
+                   [&] { return read_manifest(part_folder(options_.output, part)); });
   }
 
   // What is to merge of the part; nobody packs it again meanwhile.
@@ -145,14 +146,16 @@ class Merger {
       part_shards_.push_back(
           {.part = part, .folder = folder, .shard = shard, .is_inner = is_inner});
     }
-    const auto bad = of_part(options_.output, part, [&] { return ShardSet(folder).read_quarantine(); });
+    const auto bad =
+        of_part(options_.output, part, [&] { return ShardSet(folder).read_quarantine(); });
     set_.quarantined.insert(set_.quarantined.end(), bad.begin(), bad.end());
     image_count += manifest.counts.source_images() + manifest.counts.quarantined;
     record_count += manifest.counts.images;
   }
 
   ShardFile open(const PartShard& one) const {
-    return ShardFile(one.folder, one.shard, scratch_folder_);
+    return of_part(options_.output, one.part,
+                   [&] { return ShardFile(one.folder, one.shard, scratch_folder_); });
   }
 
   // Whether the shard would be closed where it ends: an inner one was.
@@ -169,11 +172,20 @@ class Merger {
   void take(std::size_t i, Progress& progress) {
     const PartShard& one = part_shards_[i];
     const ShardFile reader = open(one);
+    if (writer_ && !writer_->has_space(reader.bytes(0).size())) finish_shard();
+    const bool is_kept = !writer_ && is_closed(i, reader);
+    of_part(options_.output, one.part, [&] { take_records(one, reader, is_kept, progress); });
+    if (!is_kept) return;
+    set_.shards.push_back(one.shard);
+    ++kept_count_;
+  }
+
+  void take_records(const PartShard& one, const ShardFile& reader, bool is_kept,
+                    Progress& progress) {
     const std::string path = one.folder + "/" + one.shard.file.name;
     if (xxh3(reader.content()) != one.shard.file.xxh3) {
       throw Error(ErrorKind::kData, cat(path, ": is damaged (its checksum does not match)"));
     }
-    bool is_kept = false;
     constexpr std::size_t kRecordsAtOnce = 64;
     for (std::size_t place = 0; place < reader.size(); ++place) {
       if (stop_signal() != 0) stop();
@@ -181,19 +193,14 @@ class Merger {
       if (place % kRecordsAtOnce == 0) reader.forget_pages();
       const std::string_view bytes = reader.bytes(place);
       const Record record = decode_record(bytes, cat(path, ": record ", place));
-      if (writer_ && !writer_->has_space(bytes.size())) finish_shard();
-      if (place == 0 && !writer_) is_kept = is_closed(i, reader);
-      std::uint32_t place_now = static_cast<std::uint32_t>(place);
-      if (!is_kept) place_now = append(bytes);
+      const auto place_now = is_kept ? static_cast<std::uint32_t>(place) : append(bytes);
       set_.count(record, xxh3(record.image),
                  {.shard = static_cast<std::uint32_t>(set_.shards.size()), .place = place_now});
     }
-    if (!is_kept) return;
-    set_.shards.push_back(one.shard);
-    ++kept_count_;
   }
 
   std::uint32_t append(std::string_view bytes) {
+    if (writer_ && !writer_->has_space(bytes.size())) finish_shard();
     if (!writer_) {
       const std::string path = journal_shard_path(options_.output, set_.shards.size());
       writer_ = std::make_unique<ShardWriter>(path, first_.options.shard_size_bytes,
@@ -262,27 +269,31 @@ PackResult merge_parts(const MergeOptions& options) {
   return result;
 }
 
+bool is_merge_interrupted(const std::string& output) {
+  return path_exists(journal_folder(output) + "/" + kManifestFile);
+}
+
 void check_fits_other_parts(const PackOptions& options, const Manifest& wanted) {
   const std::string& output = options.output;
+  if (is_merge_interrupted(output) && !options.overwrite && options.parts == 0) {
+    throw Error(ErrorKind::kConfig,
+                cat(output, ": was interrupted when its set was whole, but not published"),
+                cat("run coco-pack --merge ", output));
+  }
   const std::vector<PackPart> begun = begun_parts(output);
   if (begun.empty()) {
-    if (!journal_input(output)) return;
-    throw Error(ErrorKind::kConfig,
-                cat(output, ": holds an interrupted packing without parts"),
+    if (!journal_input(output) || is_merge_interrupted(output)) return;
+    throw Error(ErrorKind::kConfig, cat(output, ": holds an interrupted packing without parts"),
                 cat("continue it without --part, or remove ", journal_folder(output)));
-  }
-  if (path_exists(journal_folder(output) + "/" + kManifestFile) && !options.overwrite) {
-    throw Error(ErrorKind::kConfig, cat(output, ": the merge of its parts was interrupted"),
-                cat("run coco-pack --merge ", output));
   }
   const auto part = options.part_of();
   const std::size_t count = part ? part->count : static_cast<std::size_t>(options.parts);
   for (const PackPart& other : begun) {
     if (other.count != count) {
-      throw Error(ErrorKind::kConfig,
-                  cat(output, ": is packed in ", other.count, " parts (got ", count, ")"),
-                  cat("use the same number, or remove ", journal_folder(output),
-                      " to begin afresh"));
+      throw Error(
+          ErrorKind::kConfig,
+          cat(output, ": is packed in ", other.count, " parts (got ", count, ")"),
+          cat("use the same number, or remove ", journal_folder(output), " to begin afresh"));
     }
     if (options.overwrite) continue;  // the others will be packed again, too
     const std::string folder = part_folder(output, other);

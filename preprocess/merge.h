@@ -27,6 +27,9 @@ struct MergeOptions {
 // another process works in a part), kData (a damaged part, no usable image), kIo, kInterrupted.
 PackResult merge_parts(const MergeOptions& options);
 
+// Whether a merge was interrupted when its set was whole, but not published.
+bool is_merge_interrupted(const std::string& output);
+
 // Throws kConfig when a part (`options.part` or `parts`) does not belong to those that its output
 // has already: other numbers of parts, another input than `wanted`, an interrupted packing without
 // parts or an interrupted merge.

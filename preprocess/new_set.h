@@ -32,8 +32,8 @@ struct NewSet {
 };
 
 struct NewSetOutput {
-  std::string folder{};      // locked and ours
-  const Manifest& begun;     // what is known of the manifest before the images are read
+  std::string folder{};   // locked and ours
+  const Manifest& begun;  // what is known of the manifest before the images are read
   const Categories& categories;
   std::function<std::string(std::int64_t image_id)> file_name{};
   bool has_page = true;

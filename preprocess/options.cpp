@@ -123,9 +123,9 @@ void PackOptions::validate() const {
   check_range("parts", parts, 0, static_cast<std::int64_t>(kMaxParts));
   refuse_if(parts > 0 && !part.empty(), "give either --part or --parts, not both",
             "--parts N packs all N parts and merges them");
-  refuse_if(!part.empty() && !part_of(),
-            cat("--part: got ", escaped(part), ", want K/N with 1 <= K <= N <= ", kMaxParts,
-                ", as 3/8"));
+  refuse_if(
+      !part.empty() && !part_of(),
+      cat("--part: got ", escaped(part), ", want K/N with 1 <= K <= N <= ", kMaxParts, ", as 3/8"));
 
   // Options that need others.
   const bool is_raw = encoding == ImageEncoding::kRaw;

@@ -274,7 +274,8 @@ std::vector<PackPart> begun_parts(const std::string& output) {
   std::error_code code;
   for (fs::directory_iterator entry(journal_folder(output), code), end; entry != end;
        entry.increment(code)) {
-    if (const auto part = part_of_name(kPart, entry->path().filename().string())) parts.push_back(*part);
+    if (const auto part = part_of_name(kPart, entry->path().filename().string()))
+      parts.push_back(*part);
   }
   std::sort(parts.begin(), parts.end(), [](const PackPart& a, const PackPart& b) {
     return std::pair(a.count, a.number) < std::pair(b.count, b.number);
@@ -297,7 +298,7 @@ void remove_sizes(const std::string& output) {
 }
 
 void begin_merge(const std::string& output, const Manifest& input) {
-  std::set<std::string> kept;
+  std::set<std::string> kept = {kIdentityFile};  // what is left at any moment is known as ours
   for (const PackPart& part : begun_parts(output)) kept.insert(name_of_part(kPart, part));
   remove_all_but(journal_folder(output), kept);
   write_file_atomically(journal_folder(output) + "/" + kIdentityFile, encode_input(input));
@@ -305,7 +306,8 @@ void begin_merge(const std::string& output, const Manifest& input) {
 
 void remove_parts(const std::string& output) {
   std::error_code ignored;
-  for (const PackPart& part : begun_parts(output)) fs::remove_all(part_folder(output, part), ignored);
+  for (const PackPart& part : begun_parts(output))
+    fs::remove_all(part_folder(output, part), ignored);
 }
 
 void check_journal_present(const std::string& output) {

@@ -192,31 +192,36 @@ PackInput read_input(const PackOptions& options, bool may_be_finished) {
   return input;
 }
 
-// Packs the input into options.output, or finds that another run has done so.
-PackResult pack_into(const PackOptions& options, const PackInput& input,
-                     std::uint64_t used_bytes = 0) {
-  // What another run has done until this one had the lock, or left for it to do.
-  const OutputFolder folder(options.output);
+// The result when another run has done it all until this one had the lock, or left it to publish.
+std::optional<PackResult> result_of_another(const PackOptions& options, const PackInput& input) {
   check_is_ours(options.output);
   const bool was_whole = as_io_error([&] { return publish_whole_set(options.output); });
   const bool is_part = !options.part.empty();
-  if (!is_part) check_has_no_parts(options);
   // A finished part stays with --overwrite, too, which is about the set: an array of jobs may be
   // started again.
-  if (!options.overwrite || was_whole || (is_part && holds_set(options.output))) {
-    try {
-      if (const auto result = finished_result(options, input)) return *result;
-    } catch (const Error& error) {
-      const bool is_another_set = error.kind() == ErrorKind::kConfig || is_part;
-      if (!options.overwrite || !is_another_set) throw;
-    }
+  if (options.overwrite && !was_whole && !(is_part && holds_set(options.output))) return {};
+  try {
+    return finished_result(options, input);
+  } catch (const Error& error) {
+    const bool is_another_set = error.kind() == ErrorKind::kConfig || is_part;
+    if (!options.overwrite || !is_another_set) throw;
+    return std::nullopt;
   }
+}
+
+// Packs the input into options.output. Of the first shard, `used_bytes` are the part's before.
+PackResult pack_into(const PackOptions& options, const PackInput& input,
+                     std::uint64_t used_bytes = 0) {
+  const OutputFolder folder(options.output);
+  if (const auto result = result_of_another(options, input)) return *result;
+  if (options.part.empty()) check_has_no_parts(options);
   warn_of_doubts(options, input);
   return build_set(options, input.begun, input.plan, used_bytes);
 }
 
 // A part is a set of its own in the journal of the whole one.
 PackResult pack_part(const PackOptions& options, PackInput& whole) {
+  if (options.parts == 0) check_fits_other_parts(options, whole.begun);
   const PackPart part = *options.part_of();
   const bool is_new = !path_exists(options.output);
   PackOptions of_part = options;
@@ -238,6 +243,11 @@ PackResult pack_part(const PackOptions& options, PackInput& whole) {
 
 // All parts in processes of their own, which share the memory of the input, and their merge.
 PackResult pack_in_processes(const PackOptions& options, PackInput input) {
+  if (is_merge_interrupted(options.output)) {
+    const OutputFolder folder(options.output);
+    if (const auto result = result_of_another(options, input)) return *result;
+  }
+  check_fits_other_parts(options, input.begun);
   warn_of_doubts(options, input);
   input.doubts.clear();
   const int count = options.parts;
@@ -273,8 +283,6 @@ PackResult pack(const PackOptions& options) {
     }
   }
 
-  const bool is_in_parts = !options.part.empty() || options.parts > 0;
-  if (is_in_parts) check_fits_other_parts(options, input.begun);
   if (!options.part.empty()) return pack_part(options, input);
   if (options.parts > 0) return pack_in_processes(options, std::move(input));
   return pack_into(options, input);

@@ -73,8 +73,7 @@ void run_processes(int count, const std::function<void(int)>& work) {
   constexpr useconds_t kLookUs = 20'000;
   while (!running.empty()) {
     if (stop_signal() != 0) {
-      fail({.text = cat("was stopped by signal ", stop_signal()),
-            .kind = ErrorKind::kInterrupted});
+      fail({.text = cat("was stopped by signal ", stop_signal()), .kind = ErrorKind::kInterrupted});
     }
     int status = 0;
     const pid_t ended = ::waitpid(-1, &status, WNOHANG);

@@ -315,10 +315,10 @@ class SetBuilder {
   std::string scratch_folder_;  // empty: shards are built in the journal
   Scratch scratch_;
   NewSet set_;
-  ShardSpace first_shard_;  // with what the part before puts there
-  PlanPlace next_{};  // of the record after those that are done
+  ShardSpace first_shard_;             // with what the part before puts there
+  PlanPlace next_{};                   // of the record after those that are done
   std::vector<SourceFile> sources_{};  // of the open shard's images
-  std::int64_t respelled_count_ = 0;  // images whose file has another name, of this run
+  std::int64_t respelled_count_ = 0;   // images whose file has another name, of this run
   std::string first_respelled_{};
   std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of set_.quarantined, in no note yet
   std::unique_ptr<ShardWriter> writer_{};
