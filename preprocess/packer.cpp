@@ -177,17 +177,25 @@ PackInput read_input(const PackOptions& options, bool may_be_finished) {
       check_same_input(options.output, set.manifest(), input.begun);
     });
   }
-  ReadAnnotations data =
-      read ? std::move(*read) : ReadAnnotations{.instances = read_instances(options.annotations)};
-  Instances& instances = data.instances;
-  if (options.side) keep_side(instances, data.image_labels, *options.side, options.input());
-
-  input.doubts = {doubtful_boxes(instances), unmatchable_annotation(instances),
-                  shared_files(instances), rotated_boxes(instances)};
-  if (is_coco && !may_be_finished) {
-    warn_of_alike_classes(options.input(), instances, data.image_labels);
+  PlanBoxes boxes;
+  if (!read) {
+    read.emplace();
+    read->instances = read_instances_into(boxes, options.annotations);
+  } else {
+    boxes = PlanBoxes(read->instances);
   }
-  input.plan = make_pack_plan(std::move(instances), data.image_labels);
+  Instances& instances = read->instances;
+  if (options.side) {
+    keep_side(instances, boxes, read->image_labels, *options.side, options.input());
+  }
+
+  input.doubts = {doubtful_boxes(instances.images, boxes),
+                  unmatchable_annotation(instances.images, boxes), shared_files(instances.images),
+                  rotated_boxes(instances)};
+  if (is_coco && !may_be_finished) {
+    warn_of_alike_classes(options.input(), instances.categories, boxes.counts(), "boxes");
+  }
+  input.plan = make_pack_plan(std::move(instances), std::move(boxes), read->image_labels);
   input.doubts.insert(input.doubts.begin(), equal_names(input.plan.categories));
   return input;
 }

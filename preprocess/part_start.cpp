@@ -80,10 +80,11 @@ std::uint64_t bytes_before_part(const PackOptions& options, const Manifest& begu
       const auto file_bytes = get<std::uint64_t>(sizes[number - 1], (i - begin) * kSizeBytes);
       if (file_bytes == 0) continue;
       const PlannedImage& image = plan.images[i];
-      const std::size_t record_bytes = record_size_bytes({.file_name = image.file_name,
-                                                          .annotations = image.annotations,
-                                                          .label = image.label}) +
-                                       file_bytes;
+      const std::size_t record_bytes =
+          record_size_bytes({.file_name = image.file_name,
+                             .annotations = {image.annotations.begin(), image.annotations.end()},
+                             .label = image.label}) +
+          file_bytes;
       const bool is_full = !space.has_space(record_bytes);
       if (number == part.number) return is_full ? 0 : space.used_bytes();
       if (is_full) space = ShardSpace(options.shard_size_bytes);
