@@ -150,7 +150,7 @@ def inputs_nobody_writes(stages):
     errors = []
     for folder in {pathlib.PurePath(stage.file).parent for stage in stages}:
         here = [stage for stage in stages if pathlib.PurePath(stage.file).parent == folder]
-        written = {at(stage, stage.option("--output")) for stage in here}
+        written = {at(stage, stage.option("--output") or stage.option("--merge")) for stage in here}
         for stage in here:
             for option in ("--train", "--validation", "--init", "--data", "--model", "--checkpoint"):
                 path = stage.option(option)
