@@ -1,10 +1,15 @@
 #include "preprocess/app.h"
 
+#include <algorithm>
 #include <iostream>
+#include <vector>
 
 #include "preprocess/image_check.h"
 #include "preprocess/inspect.h"
+#include "preprocess/merge.h"
 #include "preprocess/options.h"
+#include "preprocess/output_folder.h"
+#include "preprocess/pack_journal.h"
 #include "preprocess/packer.h"
 #include "preprocess/page/data_page.h"
 #include "preprocess/summary.h"
@@ -24,13 +29,15 @@ namespace {
 struct CommandLine {
   PackOptions pack{};
   std::string verify{};  // folder
+  std::string merge{};   // folder
   InspectOptions inspect{};
 
   void validate() const {
     const bool packs = !pack.annotations.empty() || !pack.images.empty() || !pack.output.empty();
-    const int modes = (packs ? 1 : 0) + (verify.empty() ? 0 : 1) + (inspect.folder.empty() ? 0 : 1);
+    const int modes = (packs ? 1 : 0) + (verify.empty() ? 0 : 1) + (merge.empty() ? 0 : 1) +
+                      (inspect.folder.empty() ? 0 : 1);
     if (modes > 1) {
-      throw Error(ErrorKind::kUsage, "packing, --verify and --inspect exclude each other",
+      throw Error(ErrorKind::kUsage, "packing, --merge, --verify and --inspect exclude each other",
                   "run them one after the other");
     }
     inspect.validate();
@@ -39,7 +46,7 @@ struct CommandLine {
                   cat("--output ", pack.output, ": is a URL, a set is packed into a folder"),
                   "give a folder, and upload it when it is finished");
     }
-    if (verify.empty() && inspect.folder.empty()) pack.validate();
+    if (verify.empty() && merge.empty() && inspect.folder.empty()) pack.validate();
   }
 };
 
@@ -120,6 +127,19 @@ void declare_packing(Cli& cli, PackOptions& pack) {
            "for both; an interrupted run continues");
 }
 
+void declare_parts(Cli& cli, CommandLine& line) {
+  cli.group("Packing in parts");
+  cli.option(
+      "part", line.pack.part, "K/N",
+      "pack the Kth of N parts of the set: N processes, on any machines that share --output, "
+      "with the same options; then --merge");
+  cli.option(
+      "merge", line.merge, "SHARDS",
+      "verify the parts in this folder and publish the set, the same bytes as without parts");
+  cli.option("parts", line.pack.parts, "N",
+             "pack in N processes on this machine, with a share of --threads each, and merge");
+}
+
 void declare_checking(Cli& cli, CommandLine& line) {
   cli.group("Checking");
   cli.option("verify", line.verify, "SHARDS",
@@ -146,11 +166,14 @@ Cli make_cli(CommandLine& line) {
       "coco-pack --format folders --images DIR [--classes FILE] [--annotations FILE]\n"
       "          --output SHARDS\n"
       "coco-pack --format cifar10 --images DIR|FILE.bin --output SHARDS\n"
+      "coco-pack --part K/N ... --output SHARDS    (for each K; then:)\n"
+      "coco-pack --merge SHARDS\n"
       "coco-pack --verify SHARDS\n"
       "coco-pack --inspect SHARDS [--image-file NAME [--draw OUT.jpg]]\n"
       "coco-pack --inspect SHARDS --export-annotations OUT.json",
       "packs a data set into a few large shards, once and checked");
   declare_packing(cli, line.pack);
+  declare_parts(cli, line);
   declare_checking(cli, line);
   cli.validate([&line] { line.validate(); });
   return cli;
@@ -179,18 +202,26 @@ void warn_of_small_boxes(const PackResult& result, const std::string& output) {
                                          : result.tile_advice);
 }
 
+void tell_finished(const std::string& name, const Manifest& manifest) {
+  std::cout << name << ": already finished, " << images_text(manifest.counts) << " in "
+            << counted(manifest.shards.size(), "shard") << "\n";
+}
+
+void tell_packed(const std::string& output, const PackResult& result) {
+  if (result.was_finished) return tell_finished(output, result.manifest);
+  warn_of_bad_images(result.manifest, output);
+  warn_of_small_boxes(result, output);
+  std::cout << describe_result(output, result);
+  const std::string page = cat(output, "/", kDataPageFile);
+  if (path_exists(page)) std::cout << "report: " << page << "\n";
+}
+
 void pack_set(const PackOptions& options) {
   const PackResult result = pack(options);
-  if (result.was_finished) {
-    std::cout << options.output << ": already finished, " << images_text(result.manifest.counts)
-              << " in " << counted(result.manifest.shards.size(), "shard") << "\n";
-    return;
-  }
-  warn_of_bad_images(result.manifest, options.output);
-  warn_of_small_boxes(result, options.output);
-  std::cout << describe_result(options.output, result);
-  const std::string page = cat(options.output, "/", kDataPageFile);
-  if (path_exists(page)) std::cout << "report: " << page << "\n";
+  if (options.part.empty()) return tell_packed(options.output, result);
+  const std::string name = cat(options.output, ": part ", options.part);
+  if (result.was_finished) return tell_finished(name, result.manifest);
+  std::cout << name << ": packed\n" << describe_counts(result.manifest);
 }
 
 // A set, and a folder that holds two, are not the same.
@@ -210,6 +241,29 @@ int run_pack(const PackOptions& options) {
                                  "are finished"});
   if (options.split) check_holds_no_set(options.output);
   for (const PackOptions& set : options.sets()) pack_set(set);
+  return 0;
+}
+
+// Of --split there are two.
+int run_merge(const CommandLine& line) {
+  install_stop_signals({.limit_s = kStopLimitS, .ended = "; run the same command again"});
+  MergeOptions options{.output = line.merge,
+                       .scratch = line.pack.scratch,
+                       .overwrite = line.pack.overwrite,
+                       .thread_count = line.pack.thread_count()};
+  PackOptions split{.output = line.merge, .split = 0.5};
+  const auto is_there = [](const PackOptions& set) {
+    return holds_set(set.output) || !begun_parts(set.output).empty();
+  };
+  const std::vector<PackOptions> sides = split.sets();
+  if (is_there(split) || !std::any_of(sides.begin(), sides.end(), is_there)) {
+    tell_packed(options.output, merge_parts(options));
+    return 0;
+  }
+  for (const PackOptions& side : sides) {
+    options.output = side.output;
+    tell_packed(options.output, merge_parts(options));
+  }
   return 0;
 }
 
@@ -241,6 +295,7 @@ int coco_pack(int argc, const char* const* argv) {
     CommandLine line;
     Cli cli = make_cli(line);
     if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
+    if (!line.merge.empty()) return run_merge(line);
     if (!line.verify.empty()) return run_verify(line);
     if (!line.inspect.folder.empty()) {
       line.inspect.scratch = line.pack.scratch;

@@ -1,8 +1,10 @@
 #include "preprocess/options.h"
 
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "shared/base/error.h"
@@ -19,6 +21,7 @@ namespace {
 
 constexpr int kDefaultQuality = 90;
 constexpr int kMaxThreads = 1024;
+constexpr std::size_t kMaxParts = 10000;
 constexpr std::uint64_t kMinShardBytes = 64 << 10, kMaxShardBytes = std::uint64_t{1} << 40;
 
 void refuse_if(bool is_wrong, const std::string& problem, const std::string& hint = "") {
@@ -78,12 +81,16 @@ void validate_tiles(const PackOptions& options) {
 
 }  // namespace
 
-std::string SplitPart::text() const {
+std::string SplitSide::text() const {
   return cat(folder(), " ", shortest(train_share));
 }
 
-double SplitPart::place_of(const std::string& file_name) {
+double SplitSide::place_of(const std::string& file_name) {
   return std::ldexp(static_cast<double>(xxh3(file_name) >> 11), -53);
+}
+
+std::string PackPart::text() const {
+  return cat(number, "/", count);
 }
 
 void PackOptions::validate() const {
@@ -112,6 +119,14 @@ void PackOptions::validate() const {
 
   validate_tiles(*this);
 
+  // Parts.
+  check_range("parts", parts, 0, static_cast<std::int64_t>(kMaxParts));
+  refuse_if(parts > 0 && !part.empty(), "give either --part or --parts, not both",
+            "--parts N packs all N parts and merges them");
+  refuse_if(
+      !part.empty() && !part_of(),
+      cat("--part: got ", escaped(part), ", want K/N with 1 <= K <= N <= ", kMaxParts, ", as 3/8"));
+
   // Options that need others.
   const bool is_raw = encoding == ImageEncoding::kRaw;
   const char* const kOriginals = "without them the original JPEG bytes are kept";
@@ -135,7 +150,7 @@ std::optional<TileRule> PackOptions::tile_rule() const {
   TileRule rule{.side_px = *tile_px};
   rule.overlap = tile_overlap.value_or(rule.overlap);
   rule.visibility = tile_visibility.value_or(rule.visibility);
-  const bool is_validation = part && !part->is_train;
+  const bool is_validation = side && !side->is_train;
   if (!is_validation) rule.empty = tile_empty.value_or(rule.empty);
   return rule;
 }
@@ -150,10 +165,21 @@ std::vector<PackOptions> PackOptions::sets() const {
   std::vector<PackOptions> both(2, *this);
   for (std::size_t i = 0; i < both.size(); ++i) {
     PackOptions& set = both[i];
-    set.part = SplitPart{.train_share = *split, .is_train = i == 0};
-    set.output = output + "/" + set.part->folder();
+    set.side = SplitSide{.train_share = *split, .is_train = i == 0};
+    set.output = output + "/" + set.side->folder();
   }
   return both;
+}
+
+std::optional<PackPart> PackOptions::part_of() const {
+  PackPart got;
+  const char* const end = part.data() + part.size();
+  const auto number = std::from_chars(part.data(), end, got.number);
+  if (number.ec != std::errc() || number.ptr == end || *number.ptr != '/') return std::nullopt;
+  const auto count = std::from_chars(number.ptr + 1, end, got.count);
+  const bool is_right = count.ec == std::errc() && count.ptr == end && got.number >= 1 &&
+                        got.number <= got.count && got.count <= kMaxParts;
+  return is_right ? std::optional(got) : std::nullopt;
 }
 
 std::uint64_t PackOptions::max_file_bytes() const {
@@ -187,7 +213,7 @@ ManifestOptions PackOptions::manifest_options() const {
           .exif = exif,
           .check = check,
           .stretch = stretch,
-          .part = part ? part->text() : "",
+          .part = side ? side->text() : "",
           .tile = tile_rule()};
 }
 

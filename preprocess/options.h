@@ -1,6 +1,7 @@
 // What coco-pack was asked to do.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,8 +16,8 @@ namespace retina {
 enum class BadImage { kQuarantine, kFail };
 
 // One of the two sets that --split makes. An image belongs to the training set when its place is
-// below `train_share`: an image that is added later moves no other. keep_part() has an exception.
-struct SplitPart {
+// below `train_share`: an image that is added later moves no other. keep_side() has an exception.
+struct SplitSide {
   double train_share = 1;
   bool is_train = true;
 
@@ -26,6 +27,14 @@ struct SplitPart {
   bool holds(const std::string& file_name) const {
     return (place_of(file_name) < train_share) == is_train;
   }
+};
+
+// One of the parts that a set is packed in by as many processes: `--part NUMBER/COUNT`.
+struct PackPart {
+  std::size_t number = 1, count = 1;  // number counts from 1
+
+  std::string text() const;  // "3/8"
+  friend bool operator==(const PackPart&, const PackPart&) = default;
 };
 
 struct PackOptions {
@@ -48,7 +57,9 @@ struct PackOptions {
   std::optional<int> tile_px{};  // cut images into tiles of this side; unset: never
   std::optional<double> tile_overlap{}, tile_visibility{}, tile_empty{};  // as TileRule's
   std::optional<double> split{};    // share of the images for OUTPUT/train; sets() has both
-  std::optional<SplitPart> part{};  // which of them this is
+  std::optional<SplitSide> side{};  // which of them this is
+  std::string part{};  // "3/8": pack this part alone, for merge_parts(); part_of() has the numbers
+  int parts = 0;       // pack in so many processes of this machine; 0: in this one
   BadImage on_bad_image = BadImage::kQuarantine;
   bool overwrite = false;  // replace what the output folder holds
 
@@ -61,6 +72,8 @@ struct PackOptions {
   bool encodes() const { return max_side_px || convert || exif == ExifPolicy::kApply || tile_px; }
   // Of --tile; a set to validate on keeps all empty tiles: whole images are scored.
   std::optional<TileRule> tile_rule() const;
+  // Of --part.
+  std::optional<PackPart> part_of() const;
   // Larger image files are bad; tiles are read by rows from files of any size.
   std::uint64_t max_file_bytes() const;
   AnnotationSource annotation_source() const;

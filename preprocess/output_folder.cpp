@@ -1,7 +1,9 @@
 #include "preprocess/output_folder.h"
 
 #include <filesystem>
+#include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "preprocess/pack_journal.h"
@@ -38,8 +40,9 @@ std::vector<std::string> set_files(const std::string& output) {
   return names;
 }
 
-// Whether the journal has a finished shard.
-bool holds_shards(const std::string& output) {
+// Whether the journal has a finished shard or a part.
+bool holds_work(const std::string& output) {
+  if (!begun_parts(output).empty()) return true;
   std::error_code code;
   for (fs::directory_iterator entry(journal_folder(output), code), end; entry != end;
        entry.increment(code)) {
@@ -54,12 +57,28 @@ struct SetFile {
   const ManifestFile& file;
 };
 
+// Paths of the shards that lie in parts, by their hashes: those that a merge takes as they are.
+std::map<std::uint64_t, std::string> shards_of_parts(const std::string& output) {
+  std::map<std::uint64_t, std::string> paths;
+  for (const PackPart& part : begun_parts(output)) {
+    const std::string folder = part_folder(output, part);
+    if (!is_manifest(folder + "/" + kManifestFile)) continue;
+    for (const ManifestShard& shard : read_manifest(folder).shards) {
+      paths.emplace(shard.file.xxh3, folder + "/" + shard.file.name);
+    }
+  }
+  return paths;
+}
+
 std::vector<SetFile> files_of(const std::string& output, const Manifest& manifest) {
+  const std::map<std::uint64_t, std::string> of_parts = shards_of_parts(output);
   std::vector<SetFile> files;
   for (std::size_t shard = 0; shard < manifest.shards.size(); ++shard) {
     const ManifestFile& file = manifest.shards[shard].file;
-    files.push_back(
-        {.from = journal_shard_path(output, shard), .to = output + "/" + file.name, .file = file});
+    std::string from = journal_shard_path(output, shard);
+    const auto of_part = of_parts.find(file.xxh3);
+    if (of_part != of_parts.end() && !path_exists(from)) from = of_part->second;
+    files.push_back({.from = std::move(from), .to = output + "/" + file.name, .file = file});
   }
   for (const ManifestFile* file : {&manifest.index, &manifest.quarantine}) {
     files.push_back({.from = journal_folder(output) + "/" + file->name,
@@ -168,6 +187,7 @@ void publish_set(const std::string& output, const Manifest& manifest) {
   // The new manifest, once all that it lists is there.
   check_journal_present(output);
   for (const SetFile& file : files_of(output, manifest)) check_file_size(output, file.file);
+  remove_parts(output);  // those beside a published set are of another one
   publish_file(journal_folder(output) + "/" + kManifestFile, output + "/" + kManifestFile);
   remove_journal(output);
 }
@@ -176,7 +196,7 @@ void remove_leftovers(const std::string& output) {
   if (journal_kind(output) != JournalKind::kOurs) return;
   try {
     const FolderLock lock(output);
-    if (!holds_shards(output)) remove_journal(output);
+    if (!holds_work(output)) remove_journal(output);
   } catch (const Error&) {
     // A folder that cannot be written, or that another process is using.
   }

@@ -36,10 +36,10 @@ class OutputFolder {
   std::optional<FolderLock> lock_{};
 };
 
-// Puts the set that the journal holds whole (its manifest lies there, written last) in the place of
-// the one in OUTPUT. Nothing of the old set is touched before, and whenever this is interrupted,
-// publish_whole_set() completes it: the old manifest goes first, then its shards, the new files
-// come, the new manifest last. Throws kIo.
+// Puts the set that the journal holds whole (its manifest lies there, written last; shards of a
+// merge may still lie in their parts) in the place of the one in OUTPUT. Nothing of the old set is
+// touched before, and whenever this is interrupted, publish_whole_set() completes it: the old
+// manifest goes first, then its shards, the new files come, the new manifest last. Throws kIo.
 void publish_set(const std::string& output, const Manifest& manifest);
 
 // Does that when an interrupted run has left a whole set in the journal; every file is compared
@@ -47,7 +47,8 @@ void publish_set(const std::string& output, const Manifest& manifest);
 bool publish_whole_set(const std::string& output);
 
 // Removes what a run that was killed after publishing its set left of the journal. One with
-// finished shards is another's, or an interrupted --overwrite, and stays. Errors do not matter.
+// finished shards or parts is another's, or an interrupted --overwrite, and stays. Errors do not
+// matter.
 void remove_leftovers(const std::string& output);
 
 }  // namespace retina

@@ -1,11 +1,13 @@
 #include "preprocess/pack_journal.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -29,6 +31,29 @@ std::string numbered(std::size_t shard, const char* ending) {
   std::array<char, 48> name{};
   std::snprintf(name.data(), name.size(), "shard-%05zu%s", shard, ending);
   return name.data();
+}
+
+constexpr const char* kPart = "part";
+constexpr const char* kSizes = "sizes";
+
+std::string name_of_part(const char* kind, const PackPart& part) {
+  std::array<char, 64> name{};
+  std::snprintf(name.data(), name.size(), "%s-%05zu-of-%05zu", kind, part.number, part.count);
+  return name.data();
+}
+
+std::optional<PackPart> part_of_name(const char* kind, const std::string& name) {
+  PackPart part;
+  const std::size_t begin = std::string(kind).size() + 1;
+  if (name.size() < begin) return std::nullopt;
+  const char* const numbers = name.c_str() + begin;
+  if (std::sscanf(numbers, "%5zu-of-%5zu", &part.number, &part.count) != 2) return std::nullopt;
+  return name_of_part(kind, part) == name ? std::optional(part) : std::nullopt;
+}
+
+// With its temporary one.
+bool is_of_sizes(const std::string& name) {
+  return part_of_name(kSizes, name.substr(0, name.rfind(".tmp"))).has_value();
 }
 
 void remove_all_but(const std::string& folder, const std::set<std::string>& kept) {
@@ -164,8 +189,12 @@ SettingValues settings_of(const Manifest& manifest) {
 
 }  // namespace
 
+std::string input_differences(const Manifest& there, const Manifest& wanted) {
+  return differences(settings_of(there), settings_of(wanted));
+}
+
 void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted) {
-  const std::string list = differences(settings_of(there), settings_of(wanted));
+  const std::string list = input_differences(there, wanted);
   if (list.empty()) return;
   throw Error(ErrorKind::kConfig, cat(folder, ": was packed with other options: ", list),
               kOtherInputHint);
@@ -183,7 +212,7 @@ PackJournal::PackJournal(const std::string& output, const Manifest& wanted, bool
   if (const auto text = open_seal(path)) {
     const Manifest there = decode_input(*text, path);
     if (!overwrite) check_same_input(output, there, wanted);
-    if (differences(settings_of(there), settings_of(wanted)).empty()) {
+    if (input_differences(there, wanted).empty()) {
       if (is_of_this_version(*text, path, wanted)) return;
       log_info(output, ": the packing was begun by another version and starts afresh");
     }
@@ -230,6 +259,57 @@ std::string journal_shard_path(const std::string& output, std::size_t shard) {
   return journal_folder(output) + "/" + numbered(shard, ".lmdb");
 }
 
+std::optional<Manifest> journal_input(const std::string& output) {
+  const std::string path = journal_folder(output) + "/" + kIdentityFile;
+  const auto text = open_seal(path);
+  return text ? std::optional(decode_input(*text, path)) : std::nullopt;
+}
+
+std::string part_folder(const std::string& output, const PackPart& part) {
+  return journal_folder(output) + "/" + name_of_part(kPart, part);
+}
+
+std::vector<PackPart> begun_parts(const std::string& output) {
+  std::vector<PackPart> parts;
+  std::error_code code;
+  for (fs::directory_iterator entry(journal_folder(output), code), end; entry != end;
+       entry.increment(code)) {
+    if (const auto part = part_of_name(kPart, entry->path().filename().string()))
+      parts.push_back(*part);
+  }
+  std::sort(parts.begin(), parts.end(), [](const PackPart& a, const PackPart& b) {
+    return std::pair(a.count, a.number) < std::pair(b.count, b.number);
+  });
+  return parts;
+}
+
+std::string sizes_path(const std::string& output, const PackPart& part) {
+  return journal_folder(output) + "/" + name_of_part(kSizes, part);
+}
+
+void remove_sizes(const std::string& output) {
+  std::error_code code;
+  std::vector<std::string> doomed;
+  for (fs::directory_iterator entry(journal_folder(output), code), end; entry != end;
+       entry.increment(code)) {
+    if (is_of_sizes(entry->path().filename().string())) doomed.push_back(entry->path().string());
+  }
+  for (const std::string& path : doomed) remove_file(path);
+}
+
+void begin_merge(const std::string& output, const Manifest& input) {
+  std::set<std::string> kept = {kIdentityFile};  // what is left at any moment is known as ours
+  for (const PackPart& part : begun_parts(output)) kept.insert(name_of_part(kPart, part));
+  remove_all_but(journal_folder(output), kept);
+  write_file_atomically(journal_folder(output) + "/" + kIdentityFile, encode_input(input));
+}
+
+void remove_parts(const std::string& output) {
+  std::error_code ignored;
+  for (const PackPart& part : begun_parts(output))
+    fs::remove_all(part_folder(output, part), ignored);
+}
+
 void check_journal_present(const std::string& output) {
   if (path_exists(journal_folder(output) + "/" + kIdentityFile)) return;
   throw Error(ErrorKind::kIo, cat(journal_folder(output), ": has vanished while packing"),
@@ -245,7 +325,10 @@ JournalKind journal_kind(const std::string& output) {
   std::error_code code;
   const std::string half = std::string(kIdentityFile) + ".tmp";
   for (fs::directory_iterator entry(folder, code), end; entry != end; entry.increment(code)) {
-    if (entry->path().filename() != half) return JournalKind::kForeign;
+    const std::string name = entry->path().filename().string();
+    if (name != half && !part_of_name(kPart, name) && !is_of_sizes(name)) {
+      return JournalKind::kForeign;
+    }
   }
   return is_folder(folder) ? JournalKind::kOurs : JournalKind::kForeign;
 }

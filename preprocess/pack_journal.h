@@ -1,13 +1,16 @@
 // What an interrupted packing leaves behind so that the next run continues it: OUTPUT/.packing with
 // the options and, for each finished shard, the shard and a note beside it; at the very end the
-// whole new set, manifest last. A set that --overwrite replaces stays beside it until then.
+// whole new set, manifest last. A set that --overwrite replaces stays beside it until then. The
+// parts of a set that is packed in parts lie there, too, until they are merged.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "preprocess/options.h"
 #include "preprocess/source_images.h"
 #include "shared/base/error.h"
 #include "shared/shard/manifest.h"
@@ -19,6 +22,8 @@ namespace retina {
 // manifest: the annotations' size and hash, and the options. Throws kConfig listing what of these
 // differs; `folder` begins the message.
 void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted);
+// The list of what differs: "quality (was 90, now 80)"; empty: nothing.
+std::string input_differences(const Manifest& there, const Manifest& wanted);
 
 // The error where the set's input images are others now; `change` says which and how.
 Error changed_input_images(const std::string& folder, const std::string& change);
@@ -62,11 +67,29 @@ class PackJournal {
 std::string journal_folder(const std::string& output);
 std::string journal_shard_path(const std::string& output, std::size_t shard);
 
+// The input that the journal of `output` was begun with; nothing where it has none.
+std::optional<Manifest> journal_input(const std::string& output);
+
+// The folder in OUTPUT/.packing of a part (--part), which is a set of its own, and the parts that
+// have one, in order.
+std::string part_folder(const std::string& output, const PackPart& part);
+std::vector<PackPart> begun_parts(const std::string& output);
+
+// A file there for bytes_before_part(), and its removal with those of the other parts.
+std::string sizes_path(const std::string& output, const PackPart& part);
+void remove_sizes(const std::string& output);
+
+// Starts the journal of a merge: removes all but the parts. Throws kIo.
+void begin_merge(const std::string& output, const Manifest& input);
+
+// Removes the parts' folders; errors do not matter.
+void remove_parts(const std::string& output);
+
 // Throws kIo when the journal is gone, and with it the output folder or its mount.
 void check_journal_present(const std::string& output);
 
 // Whose OUTPUT/.packing is: ours when its options or its first note carry our seal, or when it
-// holds nothing else but these options half written.
+// holds nothing else but these options half written and what parts have there.
 enum class JournalKind { kNone, kOurs, kForeign };
 JournalKind journal_kind(const std::string& output);
 

@@ -1,9 +1,15 @@
 // From the annotations to a fixed order of images: what coco-pack works through.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "preprocess/options.h"
@@ -20,8 +26,36 @@ struct PlannedImage {
   std::string file_name{};
   // What the annotations say; unset: nothing, the image is as large as it is.
   std::optional<ImageSize> stated_size{};
-  std::vector<RecordAnnotation> annotations{};  // in the file's order
-  std::optional<int> label{};                   // in a classification set
+  std::span<const RecordAnnotation> annotations{};  // in the file's order; the plan's
+  std::optional<int> label{};                       // in a classification set
+};
+
+// The boxes of all images in the file's order. A set may have tens of millions, so they are held
+// once, in the form that records have; labels are places in category_ids until there is a plan.
+class PlanBoxes : public AnnotationList {
+ public:
+  PlanBoxes() = default;
+  // Takes them out of `instances`.
+  explicit PlanBoxes(Instances& instances);
+
+  void reserve(std::size_t count) override {
+    boxes.reserve(count);
+    image_of.reserve(count);
+  }
+  void add(const Annotation& annotation, std::size_t image) override;
+  std::size_t size() const override { return boxes.size(); }
+  std::int64_t id(std::size_t i) const override { return boxes[i].id; }
+  std::size_t image(std::size_t i) const override { return image_of[i]; }
+  const std::array<double, 4>& bbox(std::size_t i) const override { return boxes[i].bbox; }
+  // By category id.
+  std::map<std::int64_t, std::int64_t> counts() const;
+
+  std::vector<RecordAnnotation> boxes{};
+  std::vector<std::uint32_t> image_of{};  // places in Instances::images
+  std::vector<std::int64_t> category_ids{};
+
+ private:
+  std::unordered_map<std::int64_t, int> number_of_{};  // in category_ids
 };
 
 struct PackPlan {
@@ -29,16 +63,26 @@ struct PackPlan {
   // and a shard should be a fair sample.
   std::vector<PlannedImage> images{};
   CategoryMap categories{};
+  std::vector<RecordAnnotation> boxes{};  // image by image; a copy of the plan would not own them
 };
 
-// Drops the images that do not belong to the part, and their boxes or classes (`image_labels`,
+// Drops the images that do not belong to the side, and their boxes or classes (`image_labels`,
 // empty where there are none). Where one of the two sets would be empty, the image whose place is
 // nearest to the share goes there, which the log says for `name`. Throws kConfig, beginning with
 // `name`, when there is only one image file.
-void keep_part(Instances& instances, std::vector<int>& image_labels, const SplitPart& part,
-               const std::string& name);
+void keep_side(Instances& instances, PlanBoxes& boxes, std::vector<int>& image_labels,
+               const SplitSide& side, const std::string& name);
 
-// `image_labels`: of a classification set, the class of each image; else empty.
-PackPlan make_pack_plan(Instances instances, const std::vector<int>& image_labels);
+// `image_labels`: of a classification set, the class of each image; else empty. `instances` without
+// annotations, which are in `boxes`.
+PackPlan make_pack_plan(Instances instances, PlanBoxes boxes, const std::vector<int>& image_labels);
+
+// Which places of the plan are a part's, [first, second): of N parts, the first has the first Nth,
+// and so on. Part of the format of interrupted sets; never change it.
+std::pair<std::size_t, std::size_t> range_of_part(std::size_t image_count, const PackPart& part);
+
+// Moves the images of a part out of the plan, and copies their boxes. The others are not touched:
+// processes of --parts share their memory.
+PackPlan take_part(PackPlan& plan, const PackPart& part);
 
 }  // namespace retina

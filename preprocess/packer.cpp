@@ -1,6 +1,7 @@
 #include "preprocess/packer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,15 +10,19 @@
 
 #include "preprocess/formats/class_names.h"
 #include "preprocess/image_check.h"
+#include "preprocess/merge.h"
 #include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
 #include "preprocess/pack_plan.h"
+#include "preprocess/part_start.h"
+#include "preprocess/processes.h"
 #include "preprocess/set_builder.h"
 #include "preprocess/set_page.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
 #include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
@@ -95,20 +100,26 @@ std::optional<PackResult> finished_result(const PackOptions& options, const Pack
   if (options.on_bad_image == BadImage::kFail && !quarantined.empty()) {
     fail_on_bad_image(quarantined.front());
   }
-  restore_data_page(options, input.plan);
+  if (options.part.empty()) restore_data_page(options, input.plan);
   return PackResult{.manifest = manifest, .was_finished = true};
 }
 
 // Two ids are two classes and train well (Roboflow's exports name a class like its supercategory),
 // so this is not an error.
-void warn_of_equal_names(const PackOptions& options, const CategoryMap& categories) {
+std::string equal_names(const CategoryMap& categories) {
   const auto labels = categories.equal_names();
-  if (!labels) return;
+  if (!labels) return "";
   const Category& first = categories.at(labels->first);
-  log_warning(options.input(), ": categories ", first.id, " and ", categories.at(labels->second).id,
-              " are both named \"", first.name,
-              "\"; they stay two classes, but --init matches classes by name and cannot tell them ",
-              "apart");
+  return cat("categories ", first.id, " and ", categories.at(labels->second).id,
+             " are both named \"", first.name,
+             "\"; they stay two classes, but --init matches classes by name and cannot tell them "
+             "apart");
+}
+
+void warn_of_doubts(const PackOptions& options, const PackInput& input) {
+  for (const std::string& doubt : input.doubts) {
+    if (!doubt.empty()) log_warning(options.input(), ": ", doubt);
+  }
 }
 
 // Whether it is a folder of text files, of which XML has none.
@@ -141,6 +152,17 @@ void check_format(const PackOptions& options) {
               cat("give --format ", format, " where it is that"));
 }
 
+// Parts that others have packed go with --overwrite alone.
+void check_has_no_parts(const PackOptions& options) {
+  const std::vector<PackPart> parts = begun_parts(options.output);
+  if (parts.empty()) return;
+  if (options.overwrite) return remove_parts(options.output);
+  throw Error(ErrorKind::kConfig,
+              cat(options.output, ": is packed in ", counted(parts.front().count, "part")),
+              cat("pack them with --part, then --merge ", options.output,
+                  "; or start afresh with --overwrite"));
+}
+
 // Bad annotations are found before the output folder is touched.
 PackInput read_input(const PackOptions& options, bool may_be_finished) {
   const bool is_coco = options.format == AnnotationFormat::kCoco;
@@ -155,18 +177,100 @@ PackInput read_input(const PackOptions& options, bool may_be_finished) {
       check_same_input(options.output, set.manifest(), input.begun);
     });
   }
-  ReadAnnotations data =
-      read ? std::move(*read) : ReadAnnotations{.instances = read_instances(options.annotations)};
-  Instances& instances = data.instances;
-  if (options.part) keep_part(instances, data.image_labels, *options.part, options.input());
-
-  input.doubts = {doubtful_boxes(instances), unmatchable_annotation(instances),
-                  shared_files(instances), rotated_boxes(instances)};
-  if (is_coco && !may_be_finished) {
-    warn_of_alike_classes(options.input(), instances, data.image_labels);
+  PlanBoxes boxes;
+  if (!read) {
+    read.emplace();
+    read->instances = read_instances_into(boxes, options.annotations);
+  } else {
+    boxes = PlanBoxes(read->instances);
   }
-  input.plan = make_pack_plan(std::move(instances), data.image_labels);
+  Instances& instances = read->instances;
+  if (options.side) {
+    keep_side(instances, boxes, read->image_labels, *options.side, options.input());
+  }
+
+  input.doubts = {doubtful_boxes(instances.images, boxes),
+                  unmatchable_annotation(instances.images, boxes), shared_files(instances.images),
+                  rotated_boxes(instances)};
+  if (is_coco && !may_be_finished) {
+    warn_of_alike_classes(options.input(), instances.categories, boxes.counts(), "boxes");
+  }
+  input.plan = make_pack_plan(std::move(instances), std::move(boxes), read->image_labels);
+  input.doubts.insert(input.doubts.begin(), equal_names(input.plan.categories));
   return input;
+}
+
+// The result when another run has done it all until this one had the lock, or left it to publish.
+std::optional<PackResult> result_of_another(const PackOptions& options, const PackInput& input) {
+  check_is_ours(options.output);
+  const bool was_whole = as_io_error([&] { return publish_whole_set(options.output); });
+  const bool is_part = !options.part.empty();
+  // A finished part stays with --overwrite, too, which is about the set: an array of jobs may be
+  // started again.
+  if (options.overwrite && !was_whole && !(is_part && holds_set(options.output))) return {};
+  try {
+    return finished_result(options, input);
+  } catch (const Error& error) {
+    const bool is_another_set = error.kind() == ErrorKind::kConfig || is_part;
+    if (!options.overwrite || !is_another_set) throw;
+    return std::nullopt;
+  }
+}
+
+// Packs the input into options.output. Of the first shard, `used_bytes` are the part's before.
+PackResult pack_into(const PackOptions& options, const PackInput& input,
+                     std::uint64_t used_bytes = 0) {
+  const OutputFolder folder(options.output);
+  if (const auto result = result_of_another(options, input)) return *result;
+  if (options.part.empty()) check_has_no_parts(options);
+  warn_of_doubts(options, input);
+  return build_set(options, input.begun, input.plan, used_bytes);
+}
+
+// A part is a set of its own in the journal of the whole one.
+PackResult pack_part(const PackOptions& options, PackInput& whole) {
+  if (options.parts == 0) check_fits_other_parts(options, whole.begun);
+  const PackPart part = *options.part_of();
+  const bool is_new = !path_exists(options.output);
+  PackOptions of_part = options;
+  of_part.output = part_folder(options.output, part);
+  try {
+    const std::uint64_t used_bytes =
+        holds_set(of_part.output) ? 0 : bytes_before_part(options, whole.begun, whole.plan, part);
+    const PackInput input{
+        .begun = whole.begun, .plan = take_part(whole.plan, part), .doubts = whole.doubts};
+    if (options.parts == 0) whole.plan = {};  // else it is shared memory
+    return pack_into(of_part, input, used_bytes);
+  } catch (const Error&) {  // where nothing was kept, the folders go again
+    if (begun_parts(options.output).empty()) remove_sizes(options.output);
+    remove_file(journal_folder(options.output));
+    if (is_new) remove_file(options.output);
+    throw;
+  }
+}
+
+// All parts in processes of their own, which share the memory of the input, and their merge.
+PackResult pack_in_processes(const PackOptions& options, PackInput input) {
+  if (is_merge_interrupted(options.output)) {
+    const OutputFolder folder(options.output);
+    if (const auto result = result_of_another(options, input)) return *result;
+  }
+  check_fits_other_parts(options, input.begun);
+  warn_of_doubts(options, input);
+  input.doubts.clear();
+  const int count = options.parts;
+  run_processes(count, [&](int i) {
+    PackOptions one = options;
+    one.part = cat(i + 1, "/", count);
+    one.threads = std::max(1, options.thread_count() / count);
+    set_log_name("coco-pack part " + one.part);
+    pack_part(one, input);
+  });
+  input = {};
+  return merge_parts({.output = options.output,
+                      .scratch = options.scratch,
+                      .overwrite = options.overwrite,
+                      .thread_count = options.thread_count()});
 }
 
 }  // namespace
@@ -177,7 +281,7 @@ PackResult pack(const PackOptions& options) {
   check_is_ours(options.output);
   const bool may_be_finished = !options.overwrite && holds_set(options.output);
   if (!may_be_finished) check_image_folder(options);  // a finished set does not need it
-  const PackInput input = read_input(options, may_be_finished);
+  PackInput input = read_input(options, may_be_finished);
 
   // Before the folder is locked: a finished set may lie where nothing can be written.
   if (!options.overwrite) {
@@ -187,24 +291,9 @@ PackResult pack(const PackOptions& options) {
     }
   }
 
-  // What another run has done until this one had the lock, or left for it to do.
-  const OutputFolder folder(options.output);
-  check_is_ours(options.output);
-  const bool was_whole = as_io_error([&] { return publish_whole_set(options.output); });
-  if (!options.overwrite || was_whole) {
-    try {
-      if (const auto result = finished_result(options, input)) return *result;
-    } catch (const Error& error) {
-      const bool is_another_set = error.kind() == ErrorKind::kConfig;
-      if (!options.overwrite || !is_another_set) throw;
-    }
-  }
-
-  warn_of_equal_names(options, input.plan.categories);
-  for (const std::string& doubt : input.doubts) {
-    if (!doubt.empty()) log_warning(options.input(), ": ", doubt);
-  }
-  return build_set(options, input.begun, input.plan);
+  if (!options.part.empty()) return pack_part(options, input);
+  if (options.parts > 0) return pack_in_processes(options, std::move(input));
+  return pack_into(options, input);
 }
 
 }  // namespace retina

@@ -132,10 +132,11 @@ MadeRecord RecordMaker::make_whole(const PlannedImage& planned) {
   if (const auto problem = images_.read(planned.file_name, source)) {
     return bad_image(planned, *problem);
   }
-  MadeRecord made{.record = {.image_id = planned.id,
-                             .file_name = planned.file_name,
-                             .annotations = planned.annotations,
-                             .label = planned.label}};
+  MadeRecord made{
+      .record = {.image_id = planned.id,
+                 .file_name = planned.file_name,
+                 .annotations = {planned.annotations.begin(), planned.annotations.end()},
+                 .label = planned.label}};
   made.source = source.file;
   made.found_as = source.found_as;
 

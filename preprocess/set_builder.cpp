@@ -11,20 +11,19 @@
 #include <vector>
 
 #include "preprocess/image_check.h"
+#include "preprocess/new_set.h"
 #include "preprocess/ordered_streams.h"
 #include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
 #include "preprocess/record_maker.h"
 #include "preprocess/set_page.h"
 #include "preprocess/source_images.h"
-#include "preprocess/tally.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
-#include "shared/base/mount.h"
 #include "shared/base/output.h"
 #include "shared/base/printable.h"
 #include "shared/base/progress.h"
@@ -38,15 +37,16 @@ namespace {
 // One packing, from what an interrupted one left to the published set.
 class SetBuilder {
  public:
-  SetBuilder(const PackOptions& options, const Manifest& begun, const PackPlan& plan)
+  SetBuilder(const PackOptions& options, const Manifest& begun, const PackPlan& plan,
+             std::uint64_t used_bytes)
       : options_(options),
         begun_(begun),
         plan_(plan),
         journal_(options.output, begun, options.overwrite),
-        scratch_folder_(scratch_folder(options)),
+        scratch_folder_(building_folder(options.scratch, options.output)),
         scratch_(scratch_folder_, options.output),
-        tally_(plan.categories.all().size()),
-        facts_(plan.categories.all().size()) {}
+        set_(plan.categories.all().size()),
+        first_shard_(options.shard_size_bytes, used_bytes) {}
 
   PackResult run() {
     try {
@@ -57,35 +57,32 @@ class SetBuilder {
       // Without a finished shard there is nothing to continue.
       writer_.reset();
       await_finished_shard_or_none();
-      if (shards_.empty() && !may_hold_shards_) remove_journal(options_.output);
+      if (set_.shards.empty() && !may_hold_shards_) remove_journal(options_.output);
       throw;
     }
   }
 
  private:
-  static std::string scratch_folder(const PackOptions& options) {
-    if (!options.scratch.empty() || can_map_files(journal_folder(options.output))) {
-      return options.scratch;
-    }
-    log_warning(options.output,
-                ": this file system cannot map files into memory; shards are built in ",
-                default_scratch(), " (--scratch chooses another place)");
-    return default_scratch();
-  }
-
   PackResult run_to_the_end() {
     reuse_finished_shards();
-    const std::size_t reused = shards_.size();
+    const std::size_t reused = set_.shards.size();
     if (next_.image == 0 && next_.tile == 0) check_free_space();
     if (next_.image < plan_.images.size()) make_shards();
-    name_look_alikes(quarantined_, options_.images_folder(), plan_.images.size());
+    name_look_alikes(set_.quarantined, options_.images_folder());
     tell_respelled();
-    if (index_.empty()) fail_without_images();
-    PackResult result{.manifest = publish(), .reused_shards = reused};
-    const Uncovered uncovered = count_uncovered(facts_.box_sizes(), default_anchor_sizes());
-    result.far_from_anchors = uncovered.all();
-    result.tile_advice = tile_advice(facts_, result.manifest, uncovered);
-    result.first_degenerate = tally_.first_degenerate;
+    // What is about the images of all parts is left to their merge.
+    if (options_.part.empty()) {
+      keep_common_folders(set_.quarantined, plan_.images.size());
+      if (set_.index.empty()) fail_without_images(set_.quarantined, options_.images);
+    }
+    PackResult result = publish_new_set(set_, {.folder = options_.output,
+                                               .begun = begun_,
+                                               .categories = plan_.categories.all(),
+                                               .file_name = file_names_of(plan_),
+                                               .has_page = options_.part.empty(),
+                                               .thread_count = options_.thread_count(),
+                                               .await_shards = [this] { await_finished_shard(); }});
+    result.reused_shards = reused;
     return result;
   }
 
@@ -123,17 +120,17 @@ class SetBuilder {
     for (const FinishedShard& note : notes) {
       if (!reuse(note)) break;
     }
-    journal_.forget_from(shards_.size());
+    journal_.forget_from(set_.shards.size());
     may_hold_shards_ = false;
-    if (!shards_.empty()) {
-      log_info("continuing: ", counted(shards_.size(), "shard is", "shards are"),
+    if (!set_.shards.empty()) {
+      log_info("continuing: ", counted(set_.shards.size(), "shard is", "shards are"),
                " finished, image ", next_.image, " of ", plan_.images.size());
     }
   }
 
   // Whether the shard of the note counts as finished; then it is the next of this packing.
   bool reuse(const FinishedShard& note) {
-    const std::filesystem::path path(journal_shard_path(options_.output, shards_.size()));
+    const std::filesystem::path path(journal_shard_path(options_.output, set_.shards.size()));
     if (!path_exists(path) || file_size_bytes(path) != note.shard.file.size_bytes ||
         xxh3_file(path) != note.shard.file.xxh3 || !has_images_of(note)) {
       return false;
@@ -148,7 +145,7 @@ class SetBuilder {
     }
     for (const QuarantinedImage& bad : note.quarantined) quarantine(bad);
     unsaved_quarantined_ = 0;
-    shards_.push_back(note.shard);
+    set_.shards.push_back(note.shard);
     next_ = note.next;
     return true;
   }
@@ -158,7 +155,7 @@ class SetBuilder {
       if (changed->was_packed && !options_.overwrite) {
         throw changed_input_images(options_.output, changed->what);
       }
-      log_info("repacking from shard ", shards_.size(), ": ", changed->what);
+      log_info("repacking from shard ", set_.shards.size(), ": ", changed->what);
       return false;
     }
     if (options_.on_bad_image != BadImage::kFail || note.quarantined.empty()) return true;
@@ -218,8 +215,8 @@ class SetBuilder {
   }
 
   std::string progress_text() const {
-    return cat(begun_.options.tile ? cat(counted(index_.size(), "tile"), ", ") : "",
-               counted(open_shard(), "shard"), ", ", quarantined_.size(), " quarantined");
+    return cat(begun_.options.tile ? cat(counted(set_.index.size(), "tile"), ", ") : "",
+               counted(open_shard(), "shard"), ", ", set_.quarantined.size(), " quarantined");
   }
 
   void tell_respelled() const {
@@ -228,24 +225,17 @@ class SetBuilder {
                 " found under a different spelling from the annotations (", first_respelled_, ")");
   }
 
-  [[noreturn]] void fail_without_images() const {
-    const std::size_t count = plan_.images.size();
-    const QuarantinedImage& first = quarantined_.at(0);
-    const auto hints = count_hints(quarantined_);
-    throw Error(ErrorKind::kData,
-                cat(options_.images,
-                    count == 1 ? std::string(": its only image is not usable (")
-                               : cat(": none of the ", count, " images is usable (the first: "),
-                    escaped(first.file_name), ": ", first.reason, ")"),
-                hints.empty() ? "check --images" : hints.front().hint);
-  }
-
   void append(const MadeRecord& made) {
     if (!made.found_as.empty() && respelled_count_++ == 0) {
       first_respelled_ = describe_spelling(plan_.images[next_.image].file_name, made.found_as);
     }
     next_.tile = made.tile_number;
-    if (writer_ && !writer_->has_space(made.bytes.size())) finish_shard();
+    const bool is_first = open_shard() == 0;
+    if (writer_ && (!writer_->has_space(made.bytes.size()) ||
+                    (is_first && !first_shard_.has_space(made.bytes.size())))) {
+      finish_shard();
+    }
+    first_shard_.add(made.bytes.size());
     if (!writer_) {
       const std::string path = journal_shard_path(options_.output, open_shard());
       writer_ =
@@ -257,7 +247,7 @@ class SetBuilder {
     record.image = std::string_view(made.bytes).substr(record_size_bytes(record));
     count(record, made.image_xxh3, place);
     const bool is_same_image =
-        place > 0 && index_[index_.size() - 2].image_id == made.record.image_id;
+        place > 0 && set_.index[set_.index.size() - 2].image_id == made.record.image_id;
     if (!is_same_image) sources_.push_back(made.source);
   }
 
@@ -267,10 +257,10 @@ class SetBuilder {
     await_finished_shard();
     FinishedShard note;
     note.next = next_;
-    note.quarantined = {quarantined_.end() - unsaved_quarantined_, quarantined_.end()};
+    note.quarantined = {set_.quarantined.end() - unsaved_quarantined_, set_.quarantined.end()};
     note.sources = std::exchange(sources_, {});
     finishing_ = std::async([this, writer = std::move(writer_), note = std::move(note),
-                             number = shards_.size()]() mutable {
+                             number = set_.shards.size()]() mutable {
       note.shard = writer->finish();
       writer.reset();
       journal_.add(number, note);
@@ -280,7 +270,7 @@ class SetBuilder {
   }
 
   void await_finished_shard() {
-    if (finishing_.valid()) shards_.push_back(finishing_.get());
+    if (finishing_.valid()) set_.shards.push_back(finishing_.get());
   }
   // Where another error is to be told.
   void await_finished_shard_or_none() {
@@ -291,23 +281,21 @@ class SetBuilder {
   }
 
   // Number of the shard that is being filled.
-  std::size_t open_shard() const { return shards_.size() + (finishing_.valid() ? 1 : 0); }
+  std::size_t open_shard() const { return set_.shards.size() + (finishing_.valid() ? 1 : 0); }
 
   void count(const Record& record, std::uint64_t image_xxh3, std::uint32_t place) {
-    tally_.add(record);
-    facts_.add(record, image_xxh3);
-    index_.push_back(
-        index_entry(record, {.shard = static_cast<std::uint32_t>(open_shard()), .place = place}));
+    set_.count(record, image_xxh3,
+               {.shard = static_cast<std::uint32_t>(open_shard()), .place = place});
   }
 
   void quarantine(const QuarantinedImage& bad) {
     if (options_.on_bad_image == BadImage::kFail) {
       std::vector<QuarantinedImage> first = {bad};
-      name_look_alikes(first, options_.images_folder(), 1);
+      name_look_alikes(first, options_.images_folder());
       fail_on_bad_image(first.front());
     }
     log_debug(bad.file_name, ": quarantined: ", bad.reason);
-    quarantined_.push_back(bad);
+    set_.quarantined.push_back(bad);
     ++unsaved_quarantined_;
   }
 
@@ -316,44 +304,8 @@ class SetBuilder {
     await_finished_shard();
     throw Error(ErrorKind::kInterrupted,
                 cat(options_.output, ": stopped by signal ", stop_signal(), " with ",
-                    counted(shards_.size(), "shard"), " finished"),
+                    counted(set_.shards.size(), "shard"), " finished"),
                 "run the same command again to continue");
-  }
-
-  void write_file_of(ManifestFile& file, const std::string& bytes) const {
-    write_file_atomically(journal_folder(options_.output) + "/" + file.name, bytes);
-    file.size_bytes = bytes.size();
-    file.xxh3 = xxh3(bytes);
-  }
-
-  // Completes the set beside the one that OUTPUT may hold; only a whole one takes its place.
-  Manifest publish() {
-    Manifest manifest = begun_;
-    manifest.categories = plan_.categories.all();
-    manifest.label_counts = tally_.label_counts;
-    manifest.counts = tally_.counts;
-    manifest.counts.quarantined = std::ssize(quarantined_);
-    // While the last shard is finished.
-    const auto page = try_data_page({.facts = facts_,
-                                     .manifest = manifest,
-                                     .quarantined = quarantined_,
-                                     .file_name = file_names_of(plan_),
-                                     .thread_count = options_.thread_count()});
-    await_finished_shard();
-    for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
-      shards_[shard].file.name = shard_file_name(shard, shards_.size());
-    }
-    manifest.shards = shards_;
-    // What the set needs is written before its page, which may find the disk full.
-    manifest.index.name = kIndexFile;
-    manifest.quarantine.name = kQuarantineFile;
-    write_file_of(manifest.index, encode_index(index_));
-    write_file_of(manifest.quarantine, encode_quarantine(quarantined_));
-    write_data_page(options_.output, page);
-    write_file_atomically(journal_folder(options_.output) + "/" + kManifestFile,
-                          encode_manifest(manifest));
-    publish_set(options_.output, manifest);
-    return manifest;
   }
 
   const PackOptions& options_;
@@ -362,16 +314,13 @@ class SetBuilder {
   PackJournal journal_;
   std::string scratch_folder_;  // empty: shards are built in the journal
   Scratch scratch_;
-  Tally tally_;
-  DataFacts facts_;
-  PlanPlace next_{};  // of the record after those that are done
-  std::vector<ManifestShard> shards_{};
-  std::vector<IndexEntry> index_{};
+  NewSet set_;
+  ShardSpace first_shard_;             // with what the part before puts there
+  PlanPlace next_{};                   // of the record after those that are done
   std::vector<SourceFile> sources_{};  // of the open shard's images
-  std::vector<QuarantinedImage> quarantined_{};
-  std::int64_t respelled_count_ = 0;  // images whose file has another name, of this run
+  std::int64_t respelled_count_ = 0;   // images whose file has another name, of this run
   std::string first_respelled_{};
-  std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of quarantined_, in no note yet
+  std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of set_.quarantined, in no note yet
   std::unique_ptr<ShardWriter> writer_{};
   bool may_hold_shards_ = true;             // of a run before this one
   std::future<ManifestShard> finishing_{};  // last: it uses the others
@@ -379,8 +328,9 @@ class SetBuilder {
 
 }  // namespace
 
-PackResult build_set(const PackOptions& options, const Manifest& begun, const PackPlan& plan) {
-  return SetBuilder(options, begun, plan).run();
+PackResult build_set(const PackOptions& options, const Manifest& begun, const PackPlan& plan,
+                     std::uint64_t used_bytes) {
+  return SetBuilder(options, begun, plan, used_bytes).run();
 }
 
 void fail_on_bad_image(const QuarantinedImage& bad) {

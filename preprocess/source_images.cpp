@@ -191,8 +191,7 @@ std::optional<std::uint64_t> SourceImages::size_bytes(const std::string& name) c
   }
 }
 
-void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder,
-                      std::size_t image_count) {
+void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder) {
   if (std::none_of(images.begin(), images.end(), has_no_file)) return;
   NamesByKey names = list_by_key(folder);
   for (QuarantinedImage& image : images) {
@@ -210,8 +209,9 @@ void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& 
     image.reason += cat("; the folder has ", escaped(found));
     image.hint = cure_of(wanted, plain_spelling(found), folder);
   }
+}
 
-  // Another --images that has a few of them would lose the others.
+void keep_common_folders(std::vector<QuarantinedImage>& images, std::size_t image_count) {
   std::map<std::string, std::size_t> helped;
   for (const QuarantinedImage& image : images) ++helped[image.hint];
   for (QuarantinedImage& image : images) {

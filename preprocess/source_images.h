@@ -83,9 +83,11 @@ class SourceImages {
 // ending, in another folder. Names in the reason of each image of kind "missing" or "name" the file
 // that looks like it, and the cure in its hint. The folder is listed once, for ten seconds at most:
 // some mounts take half an hour. Nothing changes where the listing finds none, or fails.
-// `image_count`: of all that the annotations list; another folder is proposed where it has at least
-// half of them.
-void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder,
-                      std::size_t image_count);
+void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder);
+
+// Then, for a whole set: another --images that has only a few of the images would lose the others,
+// so it is proposed where it has at least half of them. `image_count`: of all that the annotations
+// list.
+void keep_common_folders(std::vector<QuarantinedImage>& images, std::size_t image_count);
 
 }  // namespace retina

@@ -168,7 +168,9 @@ MadeRecord TileMaker::make_tile(const PlannedImage& planned, const PlannedTile& 
                                                .image_height = image.height}},
                   .source = opened.source,
                   .tile_number = tile.number};
-  if (tile.number == 0) made.record.whole_annotations = planned.annotations;
+  if (tile.number == 0) {
+    made.record.whole_annotations.emplace(planned.annotations.begin(), planned.annotations.end());
+  }
   const Image pixels = cut_out(rows, place);
   // A JPEG's colours had half the resolution before.
   const std::string stored =

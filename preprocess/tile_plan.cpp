@@ -39,7 +39,7 @@ bool has_nearest(double at, const Span& tile, int image_px) {
 
 }  // namespace
 
-std::vector<RecordAnnotation> annotations_in_tile(const std::vector<RecordAnnotation>& annotations,
+std::vector<RecordAnnotation> annotations_in_tile(std::span<const RecordAnnotation> annotations,
                                                   const ImageSize& image, const TileRect& tile,
                                                   double visibility) {
   const Span columns{static_cast<double>(tile.x), static_cast<double>(tile.x + tile.width)};

@@ -2,6 +2,7 @@
 // the annotations and the options alone: the pixels have no say in it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ inline TileGrid grid_of(const TileRule& rule) {
 // Crowds stay crowds however little of them is visible. A box without an area inside the image is
 // in the tiles that have its corner (the nearest point of the image), moved but not clipped: it
 // stays without an area there. A box that lies whole in the tile keeps its numbers exactly.
-std::vector<RecordAnnotation> annotations_in_tile(const std::vector<RecordAnnotation>& annotations,
+std::vector<RecordAnnotation> annotations_in_tile(std::span<const RecordAnnotation> annotations,
                                                   const ImageSize& image, const TileRect& tile,
                                                   double visibility);
 

@@ -61,7 +61,14 @@ ReadAnnotations read_annotations(const AnnotationSource& source) {
     throw Error(ErrorKind::kData, cat(name, ": the data set has no classes (no box has one)"));
   }
   require_utf8_files(source.images, read_now.instances);
-  warn_of_alike_classes(name, read_now.instances, read_now.image_labels);
+  const Categories& categories = read_now.instances.categories;
+  std::map<std::int64_t, std::int64_t> count_of;  // by category id
+  for (const Annotation& one : read_now.instances.annotations) ++count_of[one.category_id];
+  for (const int label : read_now.image_labels) {
+    ++count_of[categories.at(static_cast<std::size_t>(label)).id];
+  }
+  warn_of_alike_classes(name, categories, std::move(count_of),
+                        read_now.image_labels.empty() ? "boxes" : "images");
   read_now.size_bytes = files.size_bytes();
   read_now.xxh3 = files.xxh3();
   return read_now;

@@ -116,14 +116,8 @@ Categories ClassIds::categories() const {
   return categories;
 }
 
-void warn_of_alike_classes(const std::string& path, const Instances& instances,
-                           const std::vector<int>& image_labels) {
-  const Categories& categories = instances.categories;
-  std::map<std::int64_t, std::int64_t> count_of;  // by category id
-  for (const Annotation& one : instances.annotations) ++count_of[one.category_id];
-  for (const int label : image_labels) {
-    ++count_of[categories.at(static_cast<std::size_t>(label)).id];
-  }
+void warn_of_alike_classes(const std::string& path, const Categories& categories,
+                           std::map<std::int64_t, std::int64_t> count_of, const char* counted) {
   std::map<std::string, std::map<std::string, std::int64_t>> alike;
   for (const Category& one : categories) {
     alike[lower_case(trimmed(plain_spelling(one.name)))][one.name] += count_of[one.id];
@@ -136,8 +130,7 @@ void warn_of_alike_classes(const std::string& path, const Instances& instances,
   if (told.empty()) return;
   log_warning(path,
               ": classes are kept separate although their names differ only in case, spaces or ",
-              "the form of accents (", image_labels.empty() ? "boxes" : "images", ": ",
-              first_names(told), ")");
+              "the form of accents (", counted, ": ", first_names(told), ")");
 }
 
 }  // namespace retina

@@ -41,9 +41,9 @@ class ClassIds {
   std::map<std::int64_t, std::string> shown_{};  // where people are shown another
 };
 
-// Tells in the log of slips of the pen, which split a class in two; with the number of boxes, or of
-// the images that have a class. `path` begins the message.
-void warn_of_alike_classes(const std::string& path, const Instances& instances,
-                           const std::vector<int>& image_labels);
+// Tells in the log of slips of the pen, which split a class in two; with the number of `counted`
+// ("boxes", "images") by category id. `path` begins the message.
+void warn_of_alike_classes(const std::string& path, const Categories& categories,
+                           std::map<std::int64_t, std::int64_t> count_of, const char* counted);
 
 }  // namespace retina

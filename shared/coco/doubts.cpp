@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/file_spelling.h"
+#include "shared/base/hash.h"
 #include "shared/base/printable.h"
 
 namespace retina {
@@ -25,14 +27,8 @@ std::string text_of(const BoxPlace& place) {
 
 class BoxReadings {
  public:
-  explicit BoxReadings(const std::vector<ImageInfo>& images) {
-    image_of_.reserve(images.size());
-    for (const ImageInfo& image : images) image_of_.emplace(image.id, &image);
-  }
-
   template <class Describe>
-  void add(std::int64_t image_id, const std::array<double, 4>& bbox, const Describe& describe) {
-    const ImageInfo* image = image_with(image_id);
+  void add(const ImageInfo* image, const std::array<double, 4>& bbox, const Describe& describe) {
     const auto [x, y, width, height] = bbox;
     if (image == nullptr || image->width < 1 || !(width > 0) || !(height > 0)) return;
     const double right = image->width, bottom = image->height;
@@ -99,6 +95,20 @@ class BoxReadings {
     return count_ >= kFewest && percents_ == count_ && has_two_images_ && farthest_ > 70;
   }
 
+  std::int64_t count_ = 0, corners_ = 0, shares_ = 0, percents_ = 0, beyond_ = 0, outside_ = 0;
+  const ImageInfo* first_image_ = nullptr;
+  bool has_two_images_ = false;
+  double farthest_ = 0;
+  std::optional<BoxPlace> first_beyond_{}, first_outside_{};
+};
+
+class ImagesById {
+ public:
+  explicit ImagesById(const std::vector<ImageInfo>& images) {
+    image_of_.reserve(images.size());
+    for (const ImageInfo& image : images) image_of_.emplace(image.id, &image);
+  }
+
   // Boxes of an image mostly follow each other.
   const ImageInfo* image_with(std::int64_t id) {
     if (last_ == nullptr || last_->id != id) {
@@ -108,57 +118,83 @@ class BoxReadings {
     return last_;
   }
 
+ private:
   std::unordered_map<std::int64_t, const ImageInfo*> image_of_;
   const ImageInfo* last_ = nullptr;
-  std::int64_t count_ = 0, corners_ = 0, shares_ = 0, percents_ = 0, beyond_ = 0, outside_ = 0;
-  const ImageInfo* first_image_ = nullptr;
-  bool has_two_images_ = false;
-  double farthest_ = 0;
-  std::optional<BoxPlace> first_beyond_{}, first_outside_{};
 };
 
 }  // namespace
 
+std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
+  BoxReadings readings;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    readings.add(&images[truth.image(i)], truth.bbox(i),
+                 [&] { return cat("annotation ", truth.id(i)); });
+  }
+  return readings.doubt();
+}
+
 std::string doubtful_boxes(const Instances& truth) {
-  BoxReadings readings(truth.images);
+  ImagesById images(truth.images);
+  BoxReadings readings;
   for (const Annotation& one : truth.annotations) {
-    readings.add(one.image_id, one.bbox, [&] { return cat("annotation ", one.id); });
+    readings.add(images.image_with(one.image_id), one.bbox,
+                 [&] { return cat("annotation ", one.id); });
   }
   return readings.doubt();
 }
 
 std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections) {
-  BoxReadings readings(truth.images);
+  ImagesById images(truth.images);
+  BoxReadings readings;
   for (const Detection& one : detections) {
-    readings.add(one.image_id, one.bbox, [&] { return cat("entry ", &one - detections.data()); });
+    readings.add(images.image_with(one.image_id), one.bbox,
+                 [&] { return cat("entry ", &one - detections.data()); });
   }
   return readings.doubt();
 }
 
-std::string unmatchable_annotation(const Instances& truth) {
-  const auto found = std::find_if(truth.annotations.begin(), truth.annotations.end(),
-                                  [](const Annotation& one) { return one.id == 0; });
-  if (found == truth.annotations.end()) return "";
+std::string unmatchable_annotation(const std::vector<ImageInfo>& images,
+                                   const AnnotationList& truth) {
+  std::size_t i = 0;
+  while (i < truth.size() && truth.id(i) != 0) ++i;
+  if (i == truth.size()) return "";
   return cat(
-      "annotation id 0 (image ", found->image_id,
+      "annotation id 0 (image ", images[truth.image(i)].id,
       "): COCO's evaluation, pycocotools' and so retina-eval's, takes 0 for \"no match\" and "
       "never counts this box as found; number annotations from 1");
 }
 
-std::string shared_files(const Instances& truth) {
-  std::unordered_map<std::string, std::int64_t> id_of;
-  std::int64_t count = 0;
-  std::string first;
-  for (const ImageInfo& image : truth.images) {
+std::string shared_files(const std::vector<ImageInfo>& images) {
+  // By hashes: the names themselves may be millions.
+  const auto hash_of = [&](const ImageInfo& image) {
     std::string name = plain_spelling(image.file_name);
     while (name.starts_with("./")) name.erase(0, 2);
-    const auto [known, is_new] = id_of.emplace(std::move(name), image.id);
-    if (is_new || image.file_name.empty()) continue;
-    if (++count == 1) first = cat(escaped(image.file_name), ": ", known->second, " and ", image.id);
+    return xxh3(name);
+  };
+  std::vector<std::uint64_t> hashes;
+  hashes.reserve(images.size());
+  for (const ImageInfo& image : images) {
+    if (!image.file_name.empty()) hashes.push_back(hash_of(image));
   }
+  std::sort(hashes.begin(), hashes.end());
+  const auto count =
+      std::ssize(hashes) - std::distance(hashes.begin(), std::unique(hashes.begin(), hashes.end()));
   if (count == 0) return "";
+
+  // The first one whose file another image had.
+  std::unordered_map<std::uint64_t, const ImageInfo*> known;
+  const ImageInfo *first = nullptr, *second = nullptr;
+  for (const ImageInfo& image : images) {
+    if (image.file_name.empty()) continue;
+    const auto [before, is_new] = known.emplace(hash_of(image), &image);
+    if (is_new) continue;
+    first = before->second;
+    second = &image;
+    break;
+  }
   return cat(counted(count, "image"), count == 1 ? " has" : " have", " the file of another image (",
-             first,
+             escaped(second->file_name), ": ", first->id, " and ", second->id,
              "): each is trained on with its own boxes alone, the others' count as background");
 }
 

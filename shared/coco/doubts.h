@@ -15,14 +15,16 @@ namespace retina {
 // reach beyond their image by more than a pixel and 1 % of its side and how many have less than
 // half their area in it, with the first one's image and annotation.
 std::string doubtful_boxes(const Instances& truth);
+std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
 // The same of detections on these images; those on others are passed over.
 std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections);
 
 // pycocotools takes id 0 for "no match": a box that is never found.
-std::string unmatchable_annotation(const Instances& truth);
+std::string unmatchable_annotation(const std::vector<ImageInfo>& images,
+                                   const AnnotationList& truth);
 
 // Images of one file: half of the boxes on each would be background. Empty names are passed over.
-std::string shared_files(const Instances& truth);
+std::string shared_files(const std::vector<ImageInfo>& images);
 
 // CVAT's boxes with an angle.
 std::string rotated_boxes(const Instances& truth);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -40,31 +42,44 @@ Category category_of(const CocoEntry& entry) {
           .supercategory = std::string(entry.supercategory)};
 }
 
-// Ids in ascending order; throws when two entries share one.
-template <class Entry>
-std::vector<std::int64_t> unique_ids(const std::string& name, const std::vector<Entry>& entries,
-                                     const char* key) {
-  std::vector<std::pair<std::int64_t, std::size_t>> order;
-  order.reserve(entries.size());
-  for (std::size_t i = 0; i < entries.size(); ++i) order.emplace_back(entries[i].id, i);
-  std::sort(order.begin(), order.end());
+// Throws when two of the list's entries share an id; the lowest one is told. Sorts a share of the
+// ids at a time: all would take a good part of the memory of the boxes.
+template <class IdOf>
+void check_unique(const std::string& name, const char* key, std::size_t count, const IdOf& id_of) {
+  std::size_t ascending = 1;
+  while (ascending < count && id_of(ascending - 1) < id_of(ascending)) ++ascending;
+  if (ascending >= count) return;
+  constexpr std::uint64_t kShares = 16;
+  std::optional<std::int64_t> twice;
   std::vector<std::int64_t> ids;
-  ids.reserve(order.size());
-  for (const auto& [id, index] : order) {
-    if (!ids.empty() && ids.back() == id) {
-      fail(cat(name, ": ", key, "[", index, "]: id ", id, " is already used at ", key, "[",
-               order[ids.size() - 1].second, "]"));
+  for (std::uint64_t share = 0; share < kShares; ++share) {
+    ids.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (static_cast<std::uint64_t>(id_of(i)) % kShares == share) ids.push_back(id_of(i));
     }
-    ids.push_back(id);
+    std::sort(ids.begin(), ids.end());
+    const auto found = std::adjacent_find(ids.begin(), ids.end());
+    if (found != ids.end() && (!twice || *found < *twice)) twice = *found;
   }
-  return ids;
+  if (!twice) return;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; places.size() < 2; ++i) {
+    if (id_of(i) == *twice) places.push_back(i);
+  }
+  fail(cat(name, ": ", key, "[", places[1], "]: id ", *twice, " is already used at ", key, "[",
+           places[0], "]"));
 }
 
 std::vector<std::int64_t> ids_of_categories(const std::string& name, const Categories& categories) {
   if (categories.empty()) {
     fail(name + ": the data set has no classes (\"categories\" has no entries)");
   }
-  return unique_ids(name, categories, "categories");
+  check_unique(name, "categories", categories.size(),
+               [&](std::size_t i) { return categories[i].id; });
+  std::vector<std::int64_t> ids;
+  for (const Category& category : categories) ids.push_back(category.id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
 }
 
 // Says where an entry is: a text for errors alone, which takes longer than reading the entry.
@@ -99,25 +114,111 @@ Annotation annotation_of(const CocoEntry& entry) {
           .iscrowd = entry.iscrowd};
 }
 
-// Every id once, every reference to something in the file.
-void check_ids(const std::string& path, const Instances& all) {
-  if (all.images.empty()) fail(path + ": the data set is empty (\"images\" has no entries)");
-  const auto categories = ids_of_categories(path, all.categories);
-  const auto images = unique_ids(path, all.images, "images");
-  unique_ids(path, all.annotations, "annotations");
-  for (std::size_t i = 0; i < all.annotations.size(); ++i) {
-    const Annotation& annotation = all.annotations[i];
-    const auto check = [&](const std::vector<std::int64_t>& ids, std::int64_t id,
-                           const char* what) {
-      if (std::binary_search(ids.begin(), ids.end(), id)) return;
-      const char* const key = &ids == &images ? "image_id" : "category_id";
-      fail(cat(path, ": annotations[", i, "] (id ", annotation.id, "): ", key, " ", id,
-               " is not among the ", what));
-    };
-    check(images, annotation.image_id, "images");
-    check(categories, annotation.category_id, "categories");
+// Where an id is among the images.
+class ImagePlaces {
+ public:
+  explicit ImagePlaces(const std::vector<ImageInfo>& images) {
+    const auto by_id = [](const ImageInfo& a, const ImageInfo& b) { return a.id < b.id; };
+    const auto [first, last] = std::minmax_element(images.begin(), images.end(), by_id);
+    if (first == images.end()) return;
+    first_id_ = first->id;
+    const std::uint64_t range = number_of(last->id) + 1;
+    if (range > 0 && range / 8 <= images.size() && images.size() < kNone) {  // mostly, ids count
+      by_number_.resize(range, kNone);
+      for (std::size_t i = 0; i < images.size(); ++i) {
+        by_number_[number_of(images[i].id)] = static_cast<std::uint32_t>(i);
+      }
+      return;
+    }
+    for (std::size_t i = 0; i < images.size(); ++i) sorted_.emplace_back(images[i].id, i);
+    std::sort(sorted_.begin(), sorted_.end());
   }
-}
+
+  std::optional<std::size_t> place_of(std::int64_t id) const {
+    if (!by_number_.empty()) {
+      const std::uint64_t number = number_of(id);
+      const std::uint32_t place = number < by_number_.size() ? by_number_[number] : kNone;
+      return place == kNone ? std::nullopt : std::optional<std::size_t>(place);
+    }
+    const auto found =
+        std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(id, std::size_t{0}));
+    if (found == sorted_.end() || found->first != id) return std::nullopt;
+    return found->second;
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t number_of(std::int64_t id) const {
+    return static_cast<std::uint64_t>(id) - static_cast<std::uint64_t>(first_id_);
+  }
+
+  std::int64_t first_id_ = 0;
+  std::vector<std::uint32_t> by_number_{};
+  std::vector<std::pair<std::int64_t, std::size_t>> sorted_{};
+};
+
+// What annotations refer to.
+class References {
+ public:
+  // Of the next annotation; of its image, the place.
+  std::size_t add(const Annotation& annotation, const ImagePlaces& images) {
+    const std::size_t number = count_++;
+    if (number == 0 || annotation.image_id != image_id_) {
+      image_id_ = annotation.image_id;
+      image_ = images.place_of(image_id_);
+    }
+    if (!image_ && !bad_image_) bad_image_ = {number, image_id_};
+    if (number == 0 || annotation.category_id != category_id_) {
+      category_id_ = annotation.category_id;
+      categories_.emplace(category_id_, number);
+    }
+    return image_.value_or(0);
+  }
+
+  // Every reference to something in the file.
+  void check(const std::string& path, const std::vector<std::int64_t>& category_ids,
+             const AnnotationList& all) const {
+    std::optional<std::pair<std::size_t, std::int64_t>> bad_category;
+    for (const auto& [id, first] : categories_) {
+      if (std::binary_search(category_ids.begin(), category_ids.end(), id)) continue;
+      if (!bad_category || first < bad_category->first) bad_category = {first, id};
+    }
+    if (!bad_image_ && !bad_category) return;
+    const bool is_image = bad_image_ && (!bad_category || bad_image_->first <= bad_category->first);
+    const auto& [number, id] = is_image ? *bad_image_ : *bad_category;
+    fail(cat(path, ": annotations[", number, "] (id ", all.id(number),
+             "): ", is_image ? "image_id " : "category_id ", id, " is not among the ",
+             is_image ? "images" : "categories"));
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::int64_t image_id_ = 0, category_id_ = 0;  // of the last one
+  std::optional<std::size_t> image_{};
+  std::optional<std::pair<std::size_t, std::int64_t>> bad_image_{};  // the first one's number
+  std::unordered_map<std::int64_t, std::size_t> categories_{};  // each with the first one's number
+};
+
+class AnnotationVector : public AnnotationList {
+ public:
+  explicit AnnotationVector(std::vector<Annotation>& all) : all_(all) {}
+  void reserve(std::size_t count) override {
+    all_.reserve(count);
+    images_.reserve(count);
+  }
+  void add(const Annotation& annotation, std::size_t image) override {
+    all_.push_back(annotation);
+    images_.push_back(static_cast<std::uint32_t>(image));
+  }
+  std::size_t size() const override { return all_.size(); }
+  std::int64_t id(std::size_t i) const override { return all_[i].id; }
+  std::size_t image(std::size_t i) const override { return images_[i]; }
+  const std::array<double, 4>& bbox(std::size_t i) const override { return all_[i].bbox; }
+
+ private:
+  std::vector<Annotation>& all_;
+  std::vector<std::uint32_t> images_{};
+};
 
 }  // namespace
 
@@ -136,27 +237,63 @@ Categories read_categories(const std::string& path) {
 }
 
 Instances read_instances(const std::string& path, const ReadingPieces& pieces) {
+  std::vector<Annotation> annotations;
+  AnnotationVector list(annotations);
+  Instances all = read_instances_into(list, path, pieces);
+  all.annotations = std::move(annotations);
+  return all;
+}
+
+Instances read_instances_into(AnnotationList& annotations, const std::string& path,
+                              const ReadingPieces& pieces) {
   const std::vector<CocoList> lists = lists_of_instances();
   constexpr std::size_t kShortestAnnotationBytes = 55;
-  Instances all;
   // Memory that is never written to costs nothing: rather too much of it than a move.
-  all.annotations.reserve(file_size_bytes(path) / kShortestAnnotationBytes);
-  const auto take = [&](std::size_t list, std::size_t index, std::span<const CocoEntry> entries) {
+  annotations.reserve(file_size_bytes(path) / kShortestAnnotationBytes);
+  Instances all;
+  const auto add_images = [&](std::size_t index, std::span<const CocoEntry> entries) {
     for (const CocoEntry& entry : entries) {
-      if (list == kImages) {
-        all.images.push_back(
-            image_of(entry, [&] { return entry_place(path, lists[list], index, entry); }));
-      } else if (list == kAnnotations) {
-        all.annotations.push_back(annotation_of(entry));
-        all.rotated_count += entry.is_rotated ? 1 : 0;
-      } else {
-        all.categories.push_back(category_of(entry));
-      }
+      all.images.push_back(
+          image_of(entry, [&] { return entry_place(path, lists[kImages], index, entry); }));
       ++index;
     }
   };
+  std::optional<ImagePlaces> places;
+  bool read_ahead = false;
+  References references;
+  const auto take = [&](std::size_t list, std::size_t index, std::span<const CocoEntry> entries) {
+    if (list == kImages) {
+      if (!read_ahead) add_images(index, entries);
+    } else if (list == kAnnotations) {
+      if (!places) {
+        if (all.images.empty()) {  // they come later in the file
+          read_ahead = true;
+          read_entries(
+              path, {lists[kImages]},
+              [&](std::size_t, std::size_t first, std::span<const CocoEntry> images) {
+                add_images(first, images);
+              },
+              pieces);
+        }
+        places.emplace(all.images);
+      }
+      for (const CocoEntry& entry : entries) {
+        const Annotation annotation = annotation_of(entry);
+        annotations.add(annotation, references.add(annotation, *places));
+        all.rotated_count += entry.is_rotated ? 1 : 0;
+      }
+    } else {
+      for (const CocoEntry& entry : entries) all.categories.push_back(category_of(entry));
+    }
+  };
   read_entries(path, lists, take, pieces);
-  check_ids(path, all);
+  places.reset();
+  if (all.images.empty()) fail(path + ": the data set is empty (\"images\" has no entries)");
+  const auto category_ids = ids_of_categories(path, all.categories);
+  check_unique(path, "images", all.images.size(), [&](std::size_t i) { return all.images[i].id; });
+  check_unique(path, "annotations", annotations.size(),
+               [&](std::size_t i) { return annotations.id(i); });
+  references.check(path, category_ids, annotations);
   return all;
 }
 

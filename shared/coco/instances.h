@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,6 +36,23 @@ struct Instances {
   std::int64_t rotated_count = 0;
 };
 
+// Takes the annotations of a file one by one, in its order, for who holds them in a form of its
+// own: a file may have tens of millions.
+class AnnotationList {
+ public:
+  virtual ~AnnotationList() = default;
+
+  // There will be no more than `count`.
+  virtual void reserve(std::size_t count) = 0;
+  // `image` is the place of its image in Instances::images.
+  virtual void add(const Annotation& annotation, std::size_t image) = 0;
+  virtual std::size_t size() const = 0;
+  // Of annotation number i.
+  virtual std::int64_t id(std::size_t i) const = 0;
+  virtual std::size_t image(std::size_t i) const = 0;
+  virtual const std::array<double, 4>& bbox(std::size_t i) const = 0;
+};
+
 // Reads and checks the file at `path`. Keys that are not needed (segmentation, licenses, ...) are
 // skipped at any depth. Degenerate boxes (no width or height) are kept: the caller deals with them.
 // Throws kNoInput / kIo (reading) and kData, naming the file and the place: not JSON (line and
@@ -42,6 +60,10 @@ struct Instances {
 // image, empty or with a NUL in it, duplicate ids, an annotation whose image or category is
 // missing, a box that is not four finite numbers, an image without size, no image or category.
 Instances read_instances(const std::string& path, const ReadingPieces& pieces = {});
+
+// The same with the annotations in `annotations`; those of the result are empty.
+Instances read_instances_into(AnnotationList& annotations, const std::string& path,
+                              const ReadingPieces& pieces = {});
 
 // The categories of an instances file, or of one that has nothing else: an object with the list, or
 // the list itself. Throws as read_instances().

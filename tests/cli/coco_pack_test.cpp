@@ -260,6 +260,63 @@ TEST_F(CocoPack, OfTilesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
   });
 }
 
+// Each part and the merge.
+TEST_F(CocoPack, InPartsKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
+  ASSERT_EQ(run_process(command(folder_ / "whole")).exit_code, 0);
+  const auto expected = folder_content(folder_ / "whole");
+  const RandomStream random{.seed = 12};
+  std::uint64_t draw = 0;
+  int kills = 0;
+  for (const int count : {1, 2, 5, 8}) {
+    const std::string set = folder_ / cat("set", count);
+    std::vector<std::vector<std::string>> commands;
+    for (int number = 1; number <= count; ++number) {
+      commands.push_back(command(set, {"--part", cat(number, "/", count)}));
+    }
+    commands.push_back({"coco-pack", "--merge", set});
+    for (const std::vector<std::string>& one : commands) {
+      ChildProcess child(one);
+      child.run_until([] { return false; }, 0.05 * random.unit(draw++));
+      child.signal(SIGKILL);
+      kills += child.wait().exit_code == 0 ? 0 : 1;
+      const ProcessResult result = run_process(one);
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      EXPECT_EQ(run_process(one).exit_code, 0) << "a second time there is nothing to do";
+    }
+    EXPECT_EQ(folder_content(set), expected) << count << " parts";
+  }
+  EXPECT_GE(kills, 8);
+}
+
+TEST_F(CocoPack, InProcessesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
+  expect_kills_change_nothing(folder_, [&](const std::string& set) {
+    return command(set, {"--parts", "3"});
+  });
+  EXPECT_EQ(run_process(command(folder_ / "one")).exit_code, 0);
+  EXPECT_EQ(folder_content(folder_ / "whole"), folder_content(folder_ / "one"));
+}
+
+TEST_F(CocoPack, InPartsTellsWhatIsMissingAndWhatIsDone) {
+  EXPECT_THAT(refusal(command("x", {"--part", "9/8"}), 64),
+              HasSubstr("--part: got 9/8, want K/N with 1 <= K <= N"));
+  EXPECT_THAT(refusal(command("x", {"--part", "1/2", "--parts", "2"}), 64), HasSubstr("not both"));
+  EXPECT_THAT(refusal(command("x", {"--merge", "y"}), 64), HasSubstr("exclude each other"));
+  EXPECT_THAT(refusal({"coco-pack", "--merge", folder_ / "nowhere"}, 66),
+              HasSubstr("holds no parts"));
+  const std::string set = folder_ / "set";
+  const ProcessResult part = run_process(command(set, {"--part", "2/2", "--split", "0.5"}));
+  EXPECT_THAT(part.out, HasSubstr("/train: part 2/2: packed"));
+  EXPECT_THAT(refusal({"coco-pack", "--merge", set}, 66),
+              HasSubstr("/train: 1 of 2 parts is not packed (1); hint: run coco-pack with --part "
+                        "1/2 and the other options"));
+  run_process(command(set, {"--part", "1/2", "--split", "0.5"}));
+  const ProcessResult merged = run_process({"coco-pack", "--merge", set});
+  EXPECT_THAT(merged.out, AllOf(HasSubstr("/train: packed"), HasSubstr("/validation: packed")));
+  const std::string failure =
+      run_process(command(folder_ / "other", {"--parts", "2", "--on-bad-image", "fail"})).err;
+  EXPECT_THAT(failure, AllOf(HasSubstr("coco-pack part "), HasSubstr("a part ended with exit")));
+}
+
 TEST_F(CocoPack, OfTilesTellsHowManyOfHowManyImages) {
   const std::vector<std::string> arguments =
       command(folder_ / "set", {"--tile", "32", "--encoding", "raw"});

@@ -77,11 +77,29 @@ TEST(Doubts, DetectionsAreToldByTheirEntry) {
             "(image 2), entry 2)");
 }
 
+// Box i is on image i.
+class Listed : public AnnotationList {
+ public:
+  explicit Listed(const Instances& truth) : truth_(truth) {}
+  void reserve(std::size_t) override {}
+  void add(const Annotation&, std::size_t) override {}
+  std::size_t size() const override { return truth_.annotations.size(); }
+  std::int64_t id(std::size_t i) const override { return truth_.annotations[i].id; }
+  std::size_t image(std::size_t i) const override { return i; }
+  const std::array<double, 4>& bbox(std::size_t i) const override {
+    return truth_.annotations[i].bbox;
+  }
+
+ private:
+  const Instances& truth_;
+};
+
 TEST(Doubts, AnnotationIdZeroIsToldWithWhatItCosts) {
   Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}});
-  EXPECT_EQ(unmatchable_annotation(truth), "");
+  EXPECT_EQ(unmatchable_annotation(truth.images, Listed(truth)), "");
   truth.annotations[1].id = 0;
-  EXPECT_THAT(unmatchable_annotation(truth), HasSubstr("annotation id 0 (image 2)"));
+  EXPECT_THAT(unmatchable_annotation(truth.images, Listed(truth)),
+              HasSubstr("annotation id 0 (image 2)"));
 }
 
 TEST(Doubts, PercentOfTheImageAreTold) {
@@ -95,6 +113,7 @@ TEST(Doubts, PercentOfTheImageAreTold) {
                                   {0, 0, 9, 9}});
   for (ImageInfo& image : truth.images) image.width = image.height = 640;
   EXPECT_THAT(doubtful_boxes(truth), HasSubstr("all 8 boxes lie within the first 100 pixels"));
+  EXPECT_EQ(doubtful_boxes(truth.images, Listed(truth)), doubtful_boxes(truth));
   truth.annotations[3].bbox = {90, 80, 12, 9};
   EXPECT_EQ(doubtful_boxes(truth), "");
   truth.annotations.resize(3);
@@ -104,12 +123,12 @@ TEST(Doubts, PercentOfTheImageAreTold) {
 TEST(Doubts, ImagesOfOneFileAreTold) {
   Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1, 5, 5}});
   truth.images[0].file_name = "b.jpg";
-  EXPECT_THAT(shared_files(truth),
+  EXPECT_THAT(shared_files(truth.images),
               HasSubstr("1 image has the file of another image (a.jpg: 2 and 3)"));
   truth.images[2].file_name = "./b.jpg";
-  EXPECT_THAT(shared_files(truth), HasSubstr("b.jpg: 1 and 3"));
+  EXPECT_THAT(shared_files(truth.images), HasSubstr("b.jpg: 1 and 3"));
   truth.images[2].file_name = "c.jpg";
-  EXPECT_EQ(shared_files(truth), "");
+  EXPECT_EQ(shared_files(truth.images), "");
 }
 
 TEST(Doubts, RotatedBoxesAreCounted) {

@@ -57,6 +57,30 @@ std::string problem_with_annotation(const std::string& annotation) {
   return problem(file_of(kImages, "[" + annotation + "]", kCategories));
 }
 
+TEST(Instances, ListsMayComeInAnyOrder) {
+  const Instances all = read("{\"annotations\": " + kAnnotations +
+                             ", \"categories\": " + kCategories + ", \"images\": " + kImages + "}");
+  EXPECT_EQ(instances_to_json(all),
+            instances_to_json(read(file_of(kImages, kAnnotations, kCategories))));
+  EXPECT_EQ(problem("{\"annotations\": " + kAnnotations + ", \"categories\": " + kCategories +
+                    ", \"images\": []}"),
+            "f.json: the data set is empty (\"images\" has no entries)");
+}
+
+// Ids far apart, as annotation tools make them by hashing.
+TEST(Instances, FindsImagesByAnyIds) {
+  const std::string far =
+      R"([{"id": -9000000000000000000, "file_name": "a", "width": 1, "height": 1},
+    {"id": 9000000000000000000, "file_name": "b", "width": 1, "height": 1}])";
+  const auto box = [](const char* image) {
+    return cat(R"([{"id": 8, "image_id": )", image,
+               R"(, "category_id": 1, "bbox": [0, 0, 1, 1]}])");
+  };
+  EXPECT_EQ(read(file_of(far, box("9000000000000000000"), kCategories)).annotations.size(), 1U);
+  EXPECT_EQ(problem(file_of(far, box("7"), kCategories)),
+            "f.json: annotations[0] (id 8): image_id 7 is not among the images");
+}
+
 TEST(Instances, ReadsWhatCocoFilesHold) {
   const Instances all = read(file_of(kImages, kAnnotations, kCategories));
   ASSERT_EQ(all.images.size(), 2U);

@@ -150,7 +150,7 @@ def inputs_nobody_writes(stages):
     errors = []
     for folder in {pathlib.PurePath(stage.file).parent for stage in stages}:
         here = [stage for stage in stages if pathlib.PurePath(stage.file).parent == folder]
-        written = {at(stage, stage.option("--output")) for stage in here}
+        written = {at(stage, stage.option("--output") or stage.option("--merge")) for stage in here}
         for stage in here:
             for option in ("--train", "--validation", "--init", "--data", "--model", "--checkpoint"):
                 path = stage.option(option)
@@ -319,7 +319,8 @@ class JobFilesConsistency(unittest.TestCase):
             self.assertEqual(stage.option("--recipe"), "imagenet-resnet50", stage)
             self.assertEqual(stage.option("--images-per-step"), "256", stage)
             self.assertIsNone(stage.option("--init"), stage)
-        packs = [stage for stage in all_stages() if stage.program == "coco-pack"]
+        packs = [stage for stage in all_stages()
+                 if stage.program == "coco-pack" and not stage.option("--merge")]
         self.assertEqual({stage.option("--format") for stage in packs if classifies(stage)},
                          {"folders"})
 

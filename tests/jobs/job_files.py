@@ -310,8 +310,9 @@ def sbatch_options(content):
     return options
 
 
-def run_sbatch(content, shm_gib):
-    """(exit code, every srun's words) of a batch script on nodes with so much /dev/shm."""
+def run_sbatch(content, shm_gib, **more):
+    """(exit code, every srun's words) of a batch script on nodes with so much /dev/shm; `more` are
+    variables of its environment."""
     options = sbatch_options(content)
     with tempfile.TemporaryDirectory() as room:
         stub = pathlib.Path(room, "srun")
@@ -324,7 +325,7 @@ def run_sbatch(content, shm_gib):
                "SLURM_CPUS_PER_TASK": options.get("cpus-per-task", "1"),
                "SLURM_NTASKS": options.get("ntasks", "1"),
                "DATA": "/data", "SHARE": "/share", "PATH": f"{room}:{os.environ['PATH']}",
-               "STUB_LOG": str(log), "STUB_SHM": str(shm_gib), "HOME": room}
+               "STUB_LOG": str(log), "STUB_SHM": str(shm_gib), "HOME": room} | more
         done = subprocess.run(["bash", "-c", content], env=job, capture_output=True, text=True,
                               timeout=60, cwd=room)
         return done.returncode, [entry.split("\x1f")[:-1]
@@ -335,6 +336,8 @@ def slurm(name, content, _):
     sbatch = sbatch_options(content)
     want = table()["size"]["shm_gib"]
     _, runs = run_sbatch(content, want)
+    if "${MERGE:-}" in content:
+        runs += run_sbatch(content, want, MERGE="1")[1]
     code, _ = run_sbatch(content, want - 1)
     nodes = int(sbatch.get("nodes", 1))
     counts = {"--ntasks": int(sbatch["ntasks"])}

@@ -155,6 +155,15 @@ class SlurmScripts(unittest.TestCase):
                 self.assertIn(old, content)
                 self.assertNotEqual(self.sbatch(content.replace(old, new)).returncode, 0)
 
+    def test_each_task_of_an_array_packs_its_part_of_both_sets(self):
+        content = (ROOT / "jobs/slurm/pack.sbatch").read_text()
+        for more, part in (({"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "8"}, "3/8"),
+                           ({"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_COUNT": "1", "PARTS": "8"}, "3/8"),
+                           ({}, None)):
+            _, runs = job_files.run_sbatch(content, 0, **more)
+            self.assertEqual([run[run.index("--part") + 1] if "--part" in run else None for run in runs],
+                             [part] * 2)
+
     def test_srun_takes_the_options_of_every_step(self):
         self.start_controller()
         plugins = self.run_slurm("srun", "--mpi=list")

@@ -435,8 +435,8 @@ TEST(Split, WritesTwoSetsThatShareTheImages) {
 }
 
 TEST(Split, AnImageStaysWhereItIsWhenOthersCome) {
-  const SplitPart train{.train_share = 0.7, .is_train = true};
-  const SplitPart validation{.train_share = 0.7, .is_train = false};
+  const SplitSide train{.train_share = 0.7, .is_train = true};
+  const SplitSide validation{.train_share = 0.7, .is_train = false};
   int held = 0;
   for (int i = 0; i < 1000; ++i) {
     const std::string name = "folder/" + std::to_string(i) + ".jpg";
@@ -469,8 +469,8 @@ TEST(Split, OfFewImagesTheNearestToTheShareFillsAnEmptyHalf) {
     EXPECT_THAT(result.err, HasSubstr(cat(moved, ", whose hash is nearest to the share")));
     for (const IndexEntry& other : large.index()) {
       const double limit = std::stod(share);
-      EXPECT_LT(std::abs(SplitPart::place_of(moved) - limit),
-                std::abs(SplitPart::place_of(other.file_name) - limit));
+      EXPECT_LT(std::abs(SplitSide::place_of(moved) - limit),
+                std::abs(SplitSide::place_of(other.file_name) - limit));
     }
   }
 }

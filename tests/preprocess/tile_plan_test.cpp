@@ -40,6 +40,7 @@ class Draw {
 };
 
 struct Drawn {
+  std::vector<RecordAnnotation> boxes{};
   PlannedImage image{};
   TileRule rule{};
   std::vector<PlannedTile> tiles{};
@@ -53,7 +54,8 @@ Drawn drawn(std::uint64_t round) {
                      .overlap = draw.number(0, 0.9),
                      .visibility = draw.number(0, 1)}};
   const int boxes = draw.whole(0, 12);
-  for (int i = 0; i < boxes; ++i) out.image.annotations.push_back(draw.box(size, i));
+  for (int i = 0; i < boxes; ++i) out.boxes.push_back(draw.box(size, i));
+  out.image.annotations = out.boxes;
   out.tiles = plan_tiles(out.image, out.rule);
   return out;
 }
@@ -181,7 +183,9 @@ TEST(TilePlan, ABoxWithoutAnAreaStaysSoAndIsNotTrained) {
 
 TEST(TilePlan, KeepsAShareOfTheEmptyTilesByNameAndPlaceAndAllOthers) {
   PlannedImage image{.id = 1, .file_name = "a.jpg", .stated_size = ImageSize{4000, 4000}};
-  image.annotations = {{.id = 1, .bbox = {3000, 3000, 20, 20}, .area = 400}};
+  const std::vector<RecordAnnotation> boxes = {
+      {.id = 1, .bbox = {3000, 3000, 20, 20}, .area = 400}};
+  image.annotations = boxes;
   const auto kept = [&](double share) {
     std::set<std::size_t> numbers;
     for (const PlannedTile& tile :

@@ -1,0 +1,298 @@
+// coco-pack --part and --merge: the same bytes as without parts, whatever their number.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "preprocess/merge.h"
+#include "preprocess/pack_journal.h"
+#include "preprocess/packer.h"
+#include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/output.h"
+#include "shared/shard/shard_set.h"
+#include "tests/preprocess/small_classes.h"
+#include "tests/preprocess/small_coco.h"
+#include "tests/support/refusal.h"
+#include "tests/support/test_folder.h"
+
+namespace retina {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Parts : public testing::Test {
+ protected:
+  Parts() { coco_.write(); }
+
+  static PackOptions part_of(PackOptions options, std::size_t number, std::size_t count) {
+    options.part = PackPart{.number = number, .count = count}.text();
+    return options;
+  }
+  static void pack_parts(const PackOptions& options, std::size_t count) {
+    // In another order: no part needs another.
+    for (std::size_t number = count; number >= 1; --number) pack(part_of(options, number, count));
+  }
+  static PackResult merge(const PackOptions& options) {
+    return merge_parts({.output = options.output, .overwrite = options.overwrite});
+  }
+
+  // Packs without parts and in parts and expects the same bytes.
+  void expect_same_bytes(PackOptions options, const std::vector<std::size_t>& counts) {
+    options.output = folder_ / "whole";
+    pack(options);
+    const auto whole = folder_content(options.output);
+    for (const std::size_t count : counts) {
+      options.output = folder_ / cat("set", count);
+      pack_parts(options, count);
+      const PackResult result = merge(options);
+      EXPECT_EQ(folder_content(options.output), whole) << count << " parts";
+      EXPECT_EQ(result.manifest.counts, read_manifest(folder_ / "whole").counts);
+      if (count == 1) {
+        EXPECT_EQ(result.reused_shards, result.manifest.shards.size());
+      }
+      fs::remove_all(options.output);
+    }
+    fs::remove_all(folder_ / "whole");
+  }
+
+  std::string refusal(ErrorKind kind, const PackOptions& options) const {
+    return refusal_of(kind, [&] { pack(options); });
+  }
+
+  TestFolder folder_;
+  SmallCoco coco_{.folder = folder_.path(), .good_count = 60, .with_bad_images = true};
+};
+
+TEST_F(Parts, GiveTheSameBytesAsOne) {
+  PackOptions options = coco_.options("set");
+  options.shard_size_bytes = 64 << 10;
+  expect_same_bytes(options, {1, 2, 5, 8});
+  options.shard_size_bytes = 1 << 30;
+  expect_same_bytes(options, {2});
+  SmallCoco{.folder = folder_.path(), .good_count = 3}.write();
+  expect_same_bytes(options, {5});
+}
+
+TEST_F(Parts, OfTilesAndSmallerImagesGiveTheSameBytes) {
+  PackOptions options = coco_.options("set");
+  options.max_side_px = 60;
+  expect_same_bytes(options, {2});
+  options = coco_.options("set");
+  options.shard_size_bytes = 64 << 10;
+  options.tile_px = 48;
+  options.tile_empty = 0.5;
+  options.encoding = ImageEncoding::kRaw;
+  expect_same_bytes(options, {3});
+}
+
+TEST_F(Parts, OfClassesGiveTheSameBytes) {
+  SmallFolders folders{folder_ / "f"};
+  folders.write();
+  expect_same_bytes(folders.options("set"), {3});
+  SmallCifar10 cifar10{folder_ / "c"};
+  cifar10.write();
+  expect_same_bytes(cifar10.options("set"), {3});
+}
+
+TEST_F(Parts, OfBothSidesOfASplitGiveTheSameBytes) {
+  PackOptions options = coco_.options("whole");
+  options.split = 0.7;
+  for (const PackOptions& side : options.sets()) pack(side);
+  const auto whole = folder_content(folder_ / "whole");
+  options.output = folder_ / "set";
+  for (const PackOptions& side : options.sets()) {
+    pack_parts(side, 3);
+    merge(side);
+  }
+  EXPECT_EQ(folder_content(folder_ / "set"), whole);
+}
+
+// Half of all images decide which folder is proposed, not half of a part's.
+TEST_F(Parts, ProposeTheFolderThatTheWholeSetWould) {
+  for (const char* there : {"a", "b"}) {
+    fs::create_directories(folder_ / cat("images/deep/", there));
+  }
+  for (int i = 0; i < 60; i += i < 40 ? 1 : 3) {
+    const std::string name = cat(i % 2 == 0 ? "a/" : "b/", i, ".jpg");
+    fs::rename(folder_ / "images/" + name, folder_ / "images/deep/" + name);
+  }
+  expect_same_bytes(coco_.options("set"), {4});
+}
+
+TEST_F(Parts, AllShardsButThoseAroundSeamsAreTakenAsTheyAre) {
+  SmallCoco{.folder = folder_.path(), .good_count = 150}.write();
+  PackOptions options = coco_.options("set");
+  options.shard_size_bytes = 64 << 10;
+  pack_parts(options, 4);
+  const PackResult result = merge(options);
+  EXPECT_GE(result.manifest.shards.size(), 40U);
+  EXPECT_GE(result.reused_shards, result.manifest.shards.size() - 3);
+}
+
+TEST_F(Parts, APartPackedAgainIsLeftAlone) {
+  const PackOptions options = coco_.options("set");
+  pack_parts(options, 3);
+  PackOptions again = part_of(options, 2, 3);
+  EXPECT_TRUE(pack(again).was_finished);
+  again.overwrite = true;
+  EXPECT_TRUE(pack(again).was_finished);
+  merge(options);
+  EXPECT_TRUE(pack(part_of(options, 2, 3)).was_finished) << "the set is finished";
+  EXPECT_TRUE(pack(options).was_finished);
+  EXPECT_TRUE(merge(options).was_finished);
+}
+
+TEST_F(Parts, ARemovedOrDamagedPartIsPackedAgain) {
+  const PackOptions options = coco_.options("set");
+  pack(coco_.options("whole"));
+  pack_parts(options, 3);
+  const std::string folder = part_folder(options.output, {.number = 2, .count = 3});
+  const std::string shard = folder + "/" + read_manifest(folder).shards[0].file.name;
+  std::string bytes = read_file(shard);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  write_file_atomically(shard, bytes);
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { merge(options); }),
+              AllOf(HasSubstr("part 2/3: "), HasSubstr("is damaged")));
+  fs::remove(shard);
+  EXPECT_THAT(refusal_of(ErrorKind::kNoInput, [&] { merge(options); }), HasSubstr("part 2/3: "));
+  PackOptions again = part_of(options, 2, 3);
+  again.overwrite = true;
+  EXPECT_FALSE(pack(again).was_finished);
+  merge(options);
+  EXPECT_EQ(folder_content(folder_ / "set"), folder_content(folder_ / "whole"));
+}
+
+TEST_F(Parts, MissingOnesAreNamed) {
+  const PackOptions options = coco_.options("set");
+  EXPECT_THAT(refusal_of(ErrorKind::kNoInput, [&] { merge(options); }),
+              HasSubstr("holds no parts to merge"));
+  EXPECT_FALSE(path_exists(options.output));
+  pack(part_of(options, 3, 4));
+  try {
+    merge(options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
+    EXPECT_THAT(error.what(), HasSubstr("3 of 4 parts are not packed (1, 2, 4)"));
+    EXPECT_THAT(error.hint(), HasSubstr("--part 1/4, --part 2/4, --part 4/4 and the other"));
+  }
+}
+
+TEST_F(Parts, WithOtherNumbersOrOptionsAreRefused) {
+  const PackOptions options = coco_.options("set");
+  pack(part_of(options, 1, 3));
+  EXPECT_THAT(refusal(ErrorKind::kConfig, part_of(options, 2, 4)),
+              HasSubstr("is packed in 3 parts (got 4)"));
+  PackOptions other = part_of(options, 2, 3);
+  other.max_side_px = 50;
+  EXPECT_THAT(refusal(ErrorKind::kConfig, other),
+              AllOf(HasSubstr("part 1/3 was packed with"), HasSubstr("max-side (was 0, now 50)")));
+  EXPECT_THAT(refusal(ErrorKind::kConfig, options), HasSubstr("is packed in 3 parts"));
+  pack(part_of(options, 3, 3));
+  other.overwrite = true;
+  pack(other);
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { merge(options); }),
+              AllOf(HasSubstr("part 2/3 was packed with"), HasSubstr("max-side (was 0, now 50)")));
+  SmallCoco{.folder = folder_.path(), .good_count = 59}.write();
+  EXPECT_THAT(refusal(ErrorKind::kConfig, part_of(options, 3, 3)), HasSubstr("annotations (was"));
+}
+
+TEST_F(Parts, ThatAnotherProcessPacksAreRefused) {
+  const PackOptions options = coco_.options("set");
+  pack_parts(options, 2);
+  const FolderLock lock(part_folder(options.output, {.number = 2, .count = 2}));
+  PackOptions changed = part_of(options, 2, 2);
+  EXPECT_THAT(refusal(ErrorKind::kConfig, changed), HasSubstr("another process"));
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { merge(options); }),
+              HasSubstr("another process"));
+}
+
+TEST_F(Parts, ReplaceASetOnlyWhenAsked) {
+  PackOptions options = coco_.options("set");
+  options.max_side_px = 50;
+  pack(options);
+  const auto old = folder_content(folder_ / "set");
+  options = coco_.options("whole");
+  pack(options);
+  options.output = folder_ / "set";
+  EXPECT_THAT(refusal(ErrorKind::kConfig, part_of(options, 1, 2)), HasSubstr("max-side"));
+  options.overwrite = true;
+  pack_parts(options, 2);
+  options.overwrite = false;
+  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { merge(options); }),
+              HasSubstr("beside the parts"));
+  PackOptions same = coco_.options("set");
+  same.max_side_px = 50;
+  EXPECT_TRUE(pack(same).was_finished);
+  for (const auto& [name, content] : old) EXPECT_EQ(read_file(folder_ / "set/" + name), content);
+  options.overwrite = true;
+  merge(options);
+  EXPECT_EQ(folder_content(folder_ / "set"), folder_content(folder_ / "whole"));
+}
+
+TEST_F(Parts, WithoutAnyUsableImageAreNoSet) {
+  fs::remove_all(folder_ / "images");
+  fs::create_directories(folder_ / "images");
+  write_file_atomically(folder_ / "images/other.jpg", "x");
+  const PackOptions options = coco_.options("set");
+  pack_parts(options, 2);
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { merge(options); }),
+              HasSubstr("none of the 67 images is usable"));
+}
+
+TEST_F(Parts, ThatFailLeaveNothing) {
+  PackOptions options = part_of(coco_.options("set"), 1, 1);
+  options.shard_size_bytes = 1 << 30;
+  options.on_bad_image = BadImage::kFail;
+  EXPECT_THAT(refusal(ErrorKind::kData, options), HasSubstr("image 90"));
+  EXPECT_FALSE(path_exists(options.output));
+}
+
+// As a merge that was killed while it moved files leaves them.
+TEST_F(Parts, AKilledMergeIsCompletedByTheNext) {
+  PackOptions options = coco_.options("whole");
+  pack(options);
+  const Manifest whole = read_manifest(folder_ / "whole");
+  const auto expected = folder_content(folder_ / "whole");
+  options.output = folder_ / "parts";
+  pack_parts(options, 3);
+  options.output = folder_ / "set";
+  for (const std::size_t moved : {std::size_t{0}, std::size_t{1}, whole.shards.size()}) {
+    fs::copy(folder_ / "parts", options.output, fs::copy_options::recursive);
+    begin_merge(options.output, whole);
+    std::map<std::uint64_t, std::string> of_parts;  // paths by content
+    for (std::size_t number = 1; number <= 3; ++number) {
+      const std::string folder = part_folder(options.output, {.number = number, .count = 3});
+      for (const ManifestShard& shard : read_manifest(folder).shards) {
+        of_parts.emplace(shard.file.xxh3, folder + "/" + shard.file.name);
+      }
+    }
+    std::size_t made = 0;
+    for (std::size_t i = 0; i < whole.shards.size(); ++i) {
+      const ManifestFile& file = whole.shards[i].file;
+      const std::string to = folder_ / "set/" + file.name;
+      if (const auto of_part = of_parts.find(file.xxh3); of_part == of_parts.end()) {
+        fs::copy_file(folder_ / "whole/" + file.name,
+                      i < moved ? to : journal_shard_path(options.output, i));
+        ++made;
+      } else if (i < moved) {
+        fs::rename(of_part->second, to);
+      }
+    }
+    EXPECT_GT(made, 0U);
+    EXPECT_LT(made, whole.shards.size());
+    for (const char* name : {kIndexFile, kQuarantineFile, kManifestFile, "report.html"}) {
+      fs::copy_file(folder_ / cat("whole/", name), folder_ / cat("set/.packing/", name));
+    }
+    EXPECT_THAT(refusal(ErrorKind::kConfig, part_of(options, 1, 3)), HasSubstr("interrupted"));
+    EXPECT_TRUE(merge(options).was_finished);
+    EXPECT_EQ(folder_content(folder_ / "set"), expected) << moved << " files were moved";
+    fs::remove_all(folder_ / "set");
+  }
+}
+
+}  // namespace
+}  // namespace retina
