@@ -96,6 +96,19 @@ Truth read_truth(StoredTruth source, const std::string& scratch) {
   return truth;
 }
 
+// Whether sets of other bytes hold the same images and boxes, as one of whole images and one of
+// their tiles do. No where the other one cannot be read, or has changed.
+bool holds(const Truth& truth, const StoredTruth& other, const std::string& scratch) {
+  if (other.is_shards == truth.source.is_shards && other.hash == truth.source.hash) return true;
+  if (!is_url(other.path) && !path_exists(other.path)) return false;
+  try {
+    const Truth read = read_truth(other, scratch);
+    return read.source.hash == other.hash && is_same_truth(truth.instances, read.instances);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // The ground truth of --annotations or --data.
 Truth given_truth(const EvalOptions& options, const std::array<Side, 2>& sides) {
   const bool is_shards = !options.data.empty();
@@ -106,7 +119,9 @@ Truth given_truth(const EvalOptions& options, const std::array<Side, 2>& sides) 
                            options.scratch);
   for (const Side& side : sides) {
     const StoredTruth& then = side.stored.truth;
-    if (!side.is_folder || then.is_shards != is_shards || then.hash == truth.source.hash) continue;
+    if (!side.is_folder || then.is_shards != is_shards || holds(truth, then, options.scratch)) {
+      continue;
+    }
     log_warning(side.name, ": was evaluated on different ground truth (", truth_text(then),
                 "): its numbers here, on ", truth.source.path, ", differ from its metrics.json");
   }
@@ -126,14 +141,18 @@ Truth stored_truth(const EvalOptions& options, const std::array<Side, 2>& sides)
   const StoredTruth& wanted = folders[0]->stored.truth;
   if (folders.size() == 2) {
     const StoredTruth& other = folders[1]->stored.truth;
+    agreed_max_images(sides);
     if (wanted.is_shards != other.is_shards || wanted.hash != other.hash) {
+      if (is_url(wanted.path) || path_exists(wanted.path)) {
+        Truth truth = read_truth(wanted, options.scratch);
+        if (truth.source.hash == wanted.hash && holds(truth, other, options.scratch)) return truth;
+      }
       throw Error(ErrorKind::kConfig,
                   cat(folders[0]->name, " and ", folders[1]->name,
                       ": evaluated on different ground truth, ", truth_text(wanted), " and ",
                       truth_text(other)),
                   kGiveTruth);
     }
-    agreed_max_images(sides);
   }
   // Either folder's path will do: one may be relative to where its evaluation ran.
   for (const Side* side : folders) {

@@ -15,7 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kShareDigits = 6;  // as Ultralytics has them
-constexpr int kPixelDigits = 7;  // what an f32 holds
 
 int label_of(const Detection& one, const CategoryMap& categories) {
   return categories.label_of(one.category_id).value();

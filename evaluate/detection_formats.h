@@ -11,6 +11,8 @@
 
 namespace retina {
 
+inline constexpr int kPixelDigits = 7;  // of a coordinate in pixels: what an f32 holds
+
 // How all of them, and geojson.h, write numbers: as printf's %g with so many digits, in any locale.
 std::string rounded(double value, int digits);
 

@@ -20,6 +20,16 @@ std::string json_text(const std::string& text) {
   return JsonWriter().value(text).text();
 }
 
+// "x1,y1,x2,y2".
+std::string corners_of(const std::array<double, 4>& box) {
+  const auto& [left, top, width, height] = box;
+  std::string text;
+  for (const double number : {left, top, left + width, top + height}) {
+    text += cat(text.empty() ? "" : ",", rounded(number, kPixelDigits));
+  }
+  return text;
+}
+
 // The outline of a box, closed.
 std::string ring_of(const std::array<double, 4>& box, const GeoTags& tags) {
   const auto& [left, top, width, height] = box;
@@ -84,12 +94,14 @@ DetectionsGeojson detections_geojson(const std::vector<ImageInfo>& images,
     const auto place = static_cast<std::size_t>(one.image_id - 1);
     if (!tags[place]) continue;
     const int label = categories.label_of(one.category_id).value();
-    out.text += cat(is_first ? "" : ",\n", "{ \"type\": \"Feature\", \"properties\": { \"image\": ",
-                    json_text(images[place].file_name),
-                    ", \"class\": ", json_text(categories.at(label).name),
-                    ", \"score\": ", rounded(one.score, kScoreDigits),
-                    " }, \"geometry\": { \"type\": \"Polygon\", \"coordinates\": [ [ ",
-                    ring_of(one.bbox, *tags[place]), " ] ] } }");
+    out.text += cat(
+        is_first ? "" : ",\n", "{ \"type\": \"Feature\", \"properties\": { \"image\": ",
+        json_text(images[place].file_name), ", \"image_id\": ", json_text(images[place].file_name),
+        ", \"type_id\": ", one.category_id, ", \"bounds_imcoords\": \"", corners_of(one.bbox), "\"",
+        ", \"class\": ", json_text(categories.at(label).name),
+        ", \"score\": ", rounded(one.score, kScoreDigits),
+        " }, \"geometry\": { \"type\": \"Polygon\", \"coordinates\": [ [ ",
+        ring_of(one.bbox, *tags[place]), " ] ] } }");
     is_first = false;
   }
   out.text += is_first ? "]\n}\n" : "\n]\n}\n";

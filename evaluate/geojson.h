@@ -26,9 +26,10 @@ struct DetectionsGeojson {
 
 // A FeatureCollection (RFC 7946) with a polygon for each detection, in the order of `detections`:
 // the four corners of its box in the coordinates of its image's file, x before y, anticlockwise;
-// properties image, class and score. "crs" as GDAL writes it names the coordinate system, unless
-// that is EPSG:4326, RFC 7946's own, or not known. `images` have the ids 1, 2, ...; names in UTF-8.
-// Throws as shared_epsg().
+// properties image, class and score, and as xView has them, for coco-pack, image_id, type_id (the
+// category's id) and bounds_imcoords (x1,y1,x2,y2 in pixels). "crs" as GDAL writes it names the
+// coordinate system, unless that is EPSG:4326, RFC 7946's own, or not known. `images` have the ids
+// 1, 2, ...; names in UTF-8. Throws as shared_epsg().
 DetectionsGeojson detections_geojson(const std::vector<ImageInfo>& images,
                                      const std::vector<std::optional<GeoTags>>& tags,
                                      const std::vector<Detection>& detections,

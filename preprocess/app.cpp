@@ -151,7 +151,8 @@ void declare_checking(Cli& cli, CommandLine& line) {
              "with --inspect: print the boxes of the image with this file name, or with one that "
              "ends so: 17.jpg finds street/17.jpg; of a set of tiles, list the image's tiles, or "
              "print one by its place: 17.jpg+1600+0");
-  cli.option("image-id", line.inspect.image_id, "ID", "with --inspect: the same by id");
+  cli.option("image-id", line.inspect.image_id, "ID",
+             "with --inspect: the same by id; where several images have one file, give both");
   cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-file: draw the boxes");
   cli.option("export-annotations", line.inspect.export_annotations, "OUT.json",
              "with --inspect: write the set's labels as COCO instances JSON with the original file "
@@ -197,7 +198,8 @@ void warn_of_small_boxes(const PackResult& result, const std::string& output) {
   log_warning(result.far_from_anchors, " of ",
               counted(result.manifest.counts.trainable, "box", "boxes"),
               result.far_from_anchors == 1 ? " is" : " are",
-              " too small or too thin for retina-train's default anchors at 800 px; ",
+              " too small or too thin for retina-train's default anchors (",
+              size_of_boxes_text(result.manifest), "); ",
               result.tile_advice.empty() ? "consider a larger --min-side or smaller --anchor-sizes"
                                          : result.tile_advice);
 }

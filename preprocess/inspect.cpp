@@ -47,7 +47,8 @@ std::string tile_file_name(const IndexEntry& entry) {
 
 // Names that look the same are the same: accents are written in two forms.
 bool is_wanted(const IndexEntry& image, const InspectOptions& options) {
-  if (options.image_id) return image.image_id == *options.image_id;
+  if (options.image_id && image.image_id != *options.image_id) return false;
+  if (options.image_file.empty()) return true;
   const std::string wanted = plain_spelling(options.image_file);
   for (const std::string& name :
        {plain_spelling(image.file_name), plain_spelling(tile_file_name(image))}) {
@@ -91,15 +92,14 @@ std::string describe_set(const ShardSet& set) {
   return cat(text, "\n", text_table(shards), "\n", text_table(categories));
 }
 
-// Of entries that all are wanted by name: those of the first image of that very name, or else all.
+// Of entries that all are wanted by name: those of that very name, or else all.
 std::vector<std::size_t> best_named(const std::vector<IndexEntry>& index,
                                     const std::vector<std::size_t>& places,
                                     const std::string& wanted) {
   std::vector<std::size_t> exact;
   for (const std::size_t place : places) {
     const IndexEntry& entry = index[place];
-    if (entry.file_name != wanted && tile_file_name(entry) != wanted) continue;
-    if (exact.empty() || index[exact.front()].image_id == entry.image_id) exact.push_back(place);
+    if (entry.file_name == wanted || tile_file_name(entry) == wanted) exact.push_back(place);
   }
   return exact.empty() ? places : exact;
 }
@@ -111,17 +111,25 @@ std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& o
   for (std::size_t place = 0; place < index.size(); ++place) {
     if (is_wanted(index[place], options)) found.push_back(place);
   }
-  if (!options.image_id) found = best_named(index, found, options.image_file);
-  const std::string wanted =
-      options.image_id ? cat("image ", *options.image_id) : escaped(options.image_file);
+  if (!options.image_file.empty()) found = best_named(index, found, options.image_file);
+  const std::string wanted = options.image_file.empty() ? cat("image ", *options.image_id)
+                             : options.image_id ? image_name(*options.image_id, options.image_file)
+                                                : escaped(options.image_file);
   std::set<std::int64_t> ids;
   for (const std::size_t place : found) ids.insert(index[place].image_id);
   if (ids.size() == 1) return found;
   if (ids.size() > 1) {
+    const IndexEntry& first = index[found.front()];
+    const bool is_one_file = std::all_of(found.begin(), found.end(), [&](std::size_t place) {
+      return index[place].file_name == first.file_name;
+    });
     throw Error(ErrorKind::kUsage,
-                cat("--image-file ", wanted, ": ", ids.size(), " images end so, the first is ",
-                    image_name(index[found.front()])),
-                "give the name with its folders");
+                cat("--image-file ", wanted, ": ", ids.size(),
+                    is_one_file ? " images have this file" : " images end so", ", the first is ",
+                    image_name(first)),
+                is_one_file
+                    ? cat("give --image-id ", first.image_id, " as well, or that of another")
+                    : "give the name with its folders");
   }
   for (const QuarantinedImage& bad : set.read_quarantine()) {
     if (!is_wanted({.image_id = bad.image_id, .file_name = bad.file_name}, options)) continue;
@@ -132,8 +140,8 @@ std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& o
   }
   const bool has_names = !index.empty() && !index[0].file_name.empty();
   throw Error(ErrorKind::kNoInput, cat(set.folder(), ": ", wanted, " is not in this data set"),
-              options.image_id ? "the image ids are those of the annotation file"
-              : has_names      ? look_alike_hint(index, options.image_file)
+              options.image_file.empty() ? "the image ids are those of the annotation file"
+              : has_names                ? look_alike_hint(index, options.image_file)
                           : "this set was packed before file names were kept: give --image-id");
 }
 
@@ -261,10 +269,12 @@ std::string inspect(const InspectOptions& options) {
     text = is_one ? describe_record(set, places.front()) : describe_tiles(set, places);
     if (!options.draw.empty()) {
       if (!is_one) {
-        throw Error(ErrorKind::kUsage,
-                    cat("--draw: ", image_name(set.index()[places.front()]), " has ", places.size(),
-                        " tiles"),
-                    cat("give one, as --image-file ", tile_file_name(set.index()[places.back()])));
+        throw Error(
+            ErrorKind::kUsage,
+            cat("--draw: ", image_name(set.index()[places.front()]), " has ", places.size(),
+                " tiles"),
+            cat("give one, as ", options.image_id ? cat("--image-id ", *options.image_id, " ") : "",
+                "--image-file ", tile_file_name(set.index()[places.back()])));
       }
       draw_record(set, places.front(), options.draw);
       text += cat("drawn: ", options.draw, "\n");

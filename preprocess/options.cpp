@@ -221,7 +221,6 @@ void InspectOptions::validate() const {
   const bool has_suboption = shows_image() || !draw.empty() || !export_annotations.empty();
   refuse_if(folder.empty() && has_suboption,
             "--image-id, --image-file, --draw and --export-annotations need --inspect SHARDS");
-  refuse_if(image_id && !image_file.empty(), "give either --image-id or --image-file, not both");
   const std::string drawn = lower_case(draw);
   refuse_if(!drawn.empty() && !drawn.ends_with(".jpg") && !drawn.ends_with(".jpeg"),
             cat("--draw ", draw, ": a JPEG is drawn (want OUT.jpg)"));

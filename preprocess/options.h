@@ -90,7 +90,7 @@ struct InspectOptions {
   std::string folder{};                    // or URL
   std::string scratch{};                   // as in ShardSet
   std::optional<std::int64_t> image_id{};  // show this image's record
-  std::string image_file{};                // or that of the image with this file name
+  std::string image_file{};                // or that of the image with this file name; both agree
   std::string draw{};                      // and write it as a JPEG with its boxes
   std::string export_annotations{};        // write all labels as COCO instances JSON
 

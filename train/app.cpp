@@ -90,6 +90,20 @@ void warn_of_no_boxes(const TrainOptions& options, const TrainingData& data) {
                          : "; coco-pack's report says what became of them");
 }
 
+// "340 tiles of 12 images", "12 images of 2 sets".
+std::string trained_text(const TrainingData& data) {
+  const std::size_t count = data.plan->index().size();
+  std::int64_t images = 0;
+  bool has_tiles = false;
+  for (const ShardSet& set : data.train_shards) {
+    images += set.manifest().counts.source_images();
+    has_tiles = has_tiles || is_tiled(set.index());
+  }
+  return cat(has_tiles ? cat(counted(count, "tile"), " of ", counted(images, "image"))
+                       : counted(count, "image"),
+             data.train_shards.size() > 1 ? cat(" of ", data.train_shards.size(), " sets") : "");
+}
+
 void tell_images(const TrainOptions& options, const TrainingData& data, int rank_count) {
   if (options.from_scratch() && options.norm_kind() == Norm::kFrozen &&
       options.data.synthetic == 0) {
@@ -108,8 +122,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
   const int reference = facts.reference_images_per_step;
   const std::size_t images = data.plan->index().size();
   const std::size_t drawn = draws_per_epoch(data.plan->index(), options.plan_options());
-  const std::size_t sets = data.train_shards.size();
-  log_info("training on ", counted(images, "image"), sets > 1 ? cat(" of ", sets, " sets") : "",
+  log_info("training on ", trained_text(data),
            drawn == images ? "" : cat(", ", drawn, " per epoch with the repeated ones"),
            data.train->ignored_boxes == 0
                ? ""

@@ -248,6 +248,11 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
   RunStart start{.image_count = static_cast<std::int64_t>(plan.index().size()),
                  .steps_per_epoch = plan.steps_per_epoch(),
                  .before = options_before(options)};
+  const auto has_boxes = [](const IndexEntry& entry) { return entry.trainable_count > 0; };
+  start.has_tiles = is_tiled(plan.index());
+  if (start.has_tiles) {  // most others show water or fields: they teach little
+    start.image_count = std::count_if(plan.index().begin(), plan.index().end(), has_boxes);
+  }
   start.has_detector = !start.before && starts_from_detector(options);
   RunDefaults defaults = run_defaults(cli, options, start);
   const auto set = [&](const std::string& name, const std::string& value) {
@@ -269,11 +274,13 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     set("min-side", cat(own.min_px));
     set("max-side", cat(own.max_px));
     defaults.notes.push_back(cat("--min-side ", own.min_px, " --max-side ", own.max_px,
-                                 ", chosen because half of the images are no larger"));
+                                 ", chosen because half of the ",
+                                 start.has_tiles ? "tiles" : "images", " are no larger"));
   } else if (may_enlarge(options, start)) {
     const int own = own_sides(options, plan.index()).min_px, side = options.min_side();
     if (own < kMuchEnlarged * side) {
-      defaults.notes.push_back(cat("half of the images have a shorter side of at most ", own,
+      defaults.notes.push_back(cat("half of the ", start.has_tiles ? "tiles" : "images",
+                                   " have a shorter side of at most ", own,
                                    " px and are enlarged to ", side,
                                    "; --min-side auto trains faster, at their own size"));
     }

@@ -31,7 +31,9 @@ std::pair<std::string, std::string> choose_recipe(const TrainOptions& options,
   }
   if (options.from_scratch() && start.image_count < kSmallSetImages) {
     return {kSmallRecipe,
-            cat("recipe ", kSmallRecipe, ", chosen because ", counted(start.image_count, "image"),
+            cat("recipe ", kSmallRecipe, ", chosen because ",
+                start.has_tiles ? counted(start.image_count, "tile with boxes", "tiles with boxes")
+                                : counted(start.image_count, "image"),
                 " from scratch are few (fewer than ", kSmallSetImages, ")", without)};
   }
   return {kAutoRecipe, ""};

@@ -21,6 +21,7 @@ inline constexpr std::int64_t kSmallSetImages = 3000;
 // What the defaults follow from.
 struct RunStart {
   std::int64_t image_count = 0, steps_per_epoch = 1;
+  bool has_tiles = false;     // `image_count` is that of tiles with boxes
   bool has_detector = false;  // --init brings a detector, with pyramid and heads
   // Options of the run that continues, as a command line would have them; nothing: a new run.
   std::optional<std::map<std::string, std::string>> before = {};

@@ -144,10 +144,10 @@ MatchResult compare_anchors(ConvertedModel converted, RetinaNet& model,
   return total;
 }
 
-void fail_verification(const std::string& output, const std::string& problem) {
+void fail_verification(const std::string& output, const std::string& problem,
+                       const std::string& hint) {
   throw Error(ErrorKind::kAnswerNo,
-              cat(output, ": the verification failed, nothing was written: ", problem),
-              "the checkpoint's weights may be extreme; please report it with the checkpoint");
+              cat(output, ": the verification failed, nothing was written: ", problem), hint);
 }
 
 void require_equal(const MatchResult& result, const std::string& output) {
@@ -164,8 +164,12 @@ void require_equal(const MatchResult& result, const std::string& output) {
   }
   const double share = kBorderlineShare * static_cast<double>(result.paired_count);
   if (static_cast<double>(result.borderline_count) > std::max(2.0, share)) {
-    fail(cat(result.borderline_count, " of ", result.paired_count,
-             " detections differ at a threshold"));
+    fail_verification(
+        output,
+        cat(result.borderline_count, " detections differ, ", result.paired_count,
+            " are equal: scores or overlaps lie so close together that rounding decides"),
+        "train for longer, give --data, whose images have objects, or an --onnx-static that is not "
+        "as thin");
   }
   if (result.paired_count == 0) fail("the images gave no detection to compare");
 }

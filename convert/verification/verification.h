@@ -42,7 +42,10 @@ ScoreMatch compare_models(ConvertedModel converted, Classifier& model,
                           const VerificationInputs& inputs);
 
 // Throws Error{kAnswerNo} about the model that was to be `output`.
-[[noreturn]] void fail_verification(const std::string& output, const std::string& problem);
+[[noreturn]] void fail_verification(
+    const std::string& output, const std::string& problem,
+    const std::string& hint =
+        "the checkpoint's weights may be extreme; please report it with the checkpoint");
 
 // Throw Error{kAnswerNo} about the model that was to be `output` when the result is beyond
 // tolerance, or nothing was compared. Of a detector: a pair differs by more than kBoxTolerancePx or

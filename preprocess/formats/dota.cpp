@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -48,10 +49,7 @@ class DotaReader {
   Instances read() {
     std::vector<std::string> names = files_below(source_.path);
     std::erase_if(names, [](const std::string& name) { return lower_suffix(name) != ".txt"; });
-    if (names.empty()) {
-      throw Error(ErrorKind::kData, cat(source_.path, ": has no text files"),
-                  "give --annotations the folder labelTxt of the data set");
-    }
+    check_folder(names);
     for (const std::string& name : names) take(name);
     const ClassIds ids(source_, class_names_, files_);
     out_.categories = ids.categories();
@@ -64,6 +62,10 @@ class DotaReader {
                counted(difficult_count_, "box is marked difficult and kept",
                        "boxes are marked difficult and kept"));
     }
+    if (!chosen_.empty()) {
+      log_warning(source_.path, ": ", counted(chosen_.size(), "label file has", "label files have"),
+                  " several images (", first_names(chosen_), ")");
+    }
     read_image_sizes(source_, out_);
     return std::move(out_);
   }
@@ -75,12 +77,58 @@ class DotaReader {
     return names;
   }
 
+  // "train/labelTxt-v1.5" of "train/labelTxt-v1.5/P0001.txt"; nothing of others.
+  static std::optional<std::string> label_folder_of(const std::string& name) {
+    const std::size_t at = ("/" + name).find("/labelTxt");
+    if (at == std::string::npos || name.find('/', at) == std::string::npos) return std::nullopt;
+    return name.substr(0, name.find('/', at));
+  }
+
+  // Whoever gave the data set's folder, or its images', is told where the labels are.
+  void check_folder(const std::vector<std::string>& names) const {
+    std::vector<std::string> folders, others;
+    for (const std::string& name : names) {
+      const std::optional<std::string> folder = label_folder_of(name);
+      if (!folder) {
+        others.push_back(name);
+      } else if (folders.empty() || folders.back() != *folder) {
+        folders.push_back(*folder);
+      }
+    }
+    if (names.empty()) {
+      const std::filesystem::path given(cat(source_.path, "/"));
+      const std::filesystem::path above = given.parent_path().parent_path();
+      std::error_code none;
+      for (std::filesystem::directory_iterator entry(above, none), end; entry != end;
+           entry.increment(none)) {
+        const std::string name = entry->path().filename().string();
+        if (name.starts_with("labelTxt")) folders.push_back((above / name).string());
+      }
+      std::sort(folders.begin(), folders.end());
+      throw Error(ErrorKind::kData, cat(source_.path, ": has no text files"),
+                  folders.empty() ? "give --annotations the folder labelTxt of the data set"
+                                  : cat("give --annotations ", folders.front()));
+    }
+    if (folders.empty() || others.empty()) return;
+    throw Error(ErrorKind::kData,
+                cat(source_.path, ": has text files that are no labels (", first_names(others),
+                    ") beside ", first_names(folders)),
+                cat("give --annotations ", source_.path, "/", folders.front()));
+  }
+
   // Images lie as their label files do, or all in one folder.
-  std::string image_of(const std::string& label_name) const {
+  std::string image_of(const std::string& label_name) {
     const std::string stem = std::filesystem::path(label_name).replace_extension().generic_string();
     const std::string last = stem.substr(stem.rfind('/') + 1);
     for (const std::string& name : {stem, last}) {
       if (const std::string* const image = images_.find(name)) return *image;
+      const std::vector<std::string> several = images_.with_stem(name);
+      if (several.empty()) continue;
+      // DOTA's own have this ending.
+      const auto png = std::find(several.begin(), several.end(), name + ".png");
+      const std::string& taken = png != several.end() ? *png : several.front();
+      chosen_.push_back(cat(taken, " is taken for ", label_name));
+      return taken;
     }
     return last + ".png";
   }
@@ -94,7 +142,8 @@ class DotaReader {
       throw Error(ErrorKind::kData,
                   cat(path, ": describes ", escaped(image), ", which ", escaped(first->second),
                       " already describes"),
-                  "give --annotations the folder of one set, as labelTxt-v1.5/DOTA-v1.5_train");
+                  cat("give --annotations the folder of one set, as ", source_.path, "/",
+                      label_name.substr(0, label_name.rfind('/'))));
     }
     out_.images.push_back({.id = image_id, .file_name = image});
     for (const TextLine& line : files_.read_lines(path, label_name)) {
@@ -135,6 +184,7 @@ class DotaReader {
   Instances out_{};
   std::vector<NamedClass> names_{};
   std::map<std::string, std::string> label_of_{};  // image -> label file
+  std::vector<std::string> chosen_{};              // where several images could be meant
   std::int64_t difficult_count_ = 0;
 };
 

@@ -31,6 +31,8 @@ class ImageNames {
 
   // The image of that name, with or without its ending; nothing when there is none.
   const std::string* find(const std::string& name) const;
+  // All that have this name before their ending.
+  std::vector<std::string> with_stem(const std::string& stem) const;
   const std::vector<std::string>& all() const { return images_; }
 
  private:

@@ -120,6 +120,7 @@ std::map<std::int64_t, std::string> class_list(const std::string& path, Annotati
 struct ReadBox {
   std::array<double, 4> box{};
   std::int64_t type_id = 0;
+  std::string class_name{};  // of retina-eval's GeoJSON
 };
 
 class XviewReader {
@@ -176,6 +177,10 @@ class XviewReader {
       return;
     }
     boxes.push_back({.box = box_of(bounds, at), .type_id = type_of(properties->value, at)});
+    const auto name = properties->value.FindMember("class");
+    if (name != properties->value.MemberEnd() && name->value.IsString()) {
+      boxes.back().class_name = {name->value.GetString(), name->value.GetStringLength()};
+    }
   }
 
   static const rapidjson::Value& value_of(const rapidjson::Value& properties, const char* key,
@@ -231,9 +236,15 @@ class XviewReader {
       names = class_list(source_.classes, files_);
     } else {
       for (const auto& [image, boxes] : images_) {
-        for (const ReadBox& one : boxes) names.emplace(one.type_id, cat(one.type_id));
+        for (const ReadBox& one : boxes) {
+          const bool is_named = !one.class_name.empty();
+          has_numbers_ = has_numbers_ || !is_named;
+          if (!is_named && std::count(kNoClasses.begin(), kNoClasses.end(), one.type_id) > 0) {
+            continue;
+          }
+          names.emplace(one.type_id, is_named ? one.class_name : cat(one.type_id));
+        }
       }
-      for (const std::int64_t id : kNoClasses) names.erase(id);
     }
     for (const auto& [id, name] : names) out_.categories.push_back({.id = id, .name = name});
     for (const auto& [image, boxes] : images_) {
@@ -287,7 +298,7 @@ class XviewReader {
       log_warning(source_.path, ": ", counted(empty_count_, "feature has", "features have"),
                   " empty bounds_imcoords and no box");
     }
-    if (source_.classes.empty()) {
+    if (has_numbers_) {
       log_warning(source_.path,
                   ": classes are called by their numbers; to name them, give "
                   "--classes xview_class_labels.txt");
@@ -299,6 +310,7 @@ class XviewReader {
   std::map<std::string, std::vector<ReadBox>> images_{};
   std::map<std::int64_t, std::int64_t> unknown_{};  // type_id -> boxes
   std::int64_t empty_count_ = 0;
+  bool has_numbers_ = false;  // classes that nothing names
   Instances out_{};
 };
 

@@ -111,6 +111,16 @@ std::vector<std::vector<std::size_t>> DataFacts::identical_images() const {
   return groups;
 }
 
+std::string size_of_boxes_text(const Manifest& manifest) {
+  if (!manifest.options.tile) {
+    return cat("images at ", kDefaultMinSidePx, "/", kDefaultMaxSidePx, " px");
+  }
+  const int side_px = manifest.options.tile->side_px;
+  if (side_px == kDefaultMinSidePx) return cat("tiles of ", side_px, " px as they are");
+  return cat("tiles of ", side_px, " px ", side_px < kDefaultMinSidePx ? "enlarged" : "shrunk",
+             " to ", kDefaultMinSidePx, " px");
+}
+
 std::string tile_advice(const DataFacts& facts, const Manifest& manifest,
                         const Uncovered& uncovered) {
   const std::vector<ImageFacts>& images = facts.images();

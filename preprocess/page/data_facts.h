@@ -74,6 +74,10 @@ class DataFacts {
   std::map<std::pair<std::uint64_t, std::int64_t>, SampleImage> samples_{};  // by hash and id
 };
 
+// How large images are when anchors are compared with their boxes: as retina-train has them without
+// --min-side and --max-side. "images at 800/1333 px", "tiles of 400 px enlarged to 800 px".
+std::string size_of_boxes_text(const Manifest& manifest);
+
 // A share of the boxes that is worth a word.
 inline constexpr double kWorthAWord = 0.02;
 

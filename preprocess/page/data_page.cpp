@@ -179,7 +179,7 @@ std::vector<Headline> metrics(const DataPageInput& input, const Findings& found)
             percent(share(static_cast<std::int64_t>(found.small_boxes), counts.trainable)),
             "below 32² px, as in COCO"},
            {"no anchor covers", percent(share(found.uncovered.all(), counts.trainable)),
-            "of the boxes, at 800 px"},
+            cat("of the boxes, ", size_of_boxes_text(input.manifest))},
        }) {
     list.push_back(one);
   }
@@ -206,17 +206,20 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
   if (uncovered >= kWorthAWord && found.proposal.sizes != default_anchor_sizes()) {
     list.push_back(
         {.text = cat("No default anchor covers ", percent(uncovered),
-                     " of the boxes (IoU below 0.4) with images at 800/1333 px, and training "
+                     " of the boxes (IoU below 0.4) with ", size_of_boxes_text(input.manifest),
+                     ", and training "
                      "barely learns them. These options of retina-train leave ",
                      percent(proposed), ":"),
          .options = cat("--anchor-sizes ", sizes_text(found.proposal.sizes))});
   } else if (uncovered >= kWorthAWord) {
-    list.push_back({.text = cat("No anchor covers ", percent(uncovered),
-                                " of the boxes (IoU below 0.4) with images at 800/1333 px, and no "
-                                "other --anchor-sizes would do better.",
-                                found.uncovered.small > found.uncovered.thin
-                                    ? " A larger --min-side makes small boxes larger."
-                                    : "")});
+    list.push_back(
+        {.text = cat("No anchor covers ", percent(uncovered), " of the boxes (IoU below 0.4) with ",
+                     size_of_boxes_text(input.manifest),
+                     ", and no "
+                     "other --anchor-sizes would do better.",
+                     found.uncovered.small > found.uncovered.thin
+                         ? " A larger --min-side makes small boxes larger."
+                         : "")});
   }
   // Classes, copies, boxes without an area.
   if (found.counts.few > 0) {
@@ -261,8 +264,10 @@ Table anchor_table(const DataPageInput& input, const Findings& found) {
       .title = "Boxes that no anchor covers",
       .columns = {"--anchor-sizes", "all", "too small", "too large", "too thin"},
       .note =
-          "Share of the boxes with an IoU below 0.4 with every anchor shape, images at 800/1333 "
-          "px, wherever the box lies. No sizes cover boxes that are too thin."};
+          cat("Share of the boxes with an IoU below 0.4 with every anchor shape, ",
+              size_of_boxes_text(input.manifest),
+              input.manifest.options.tile ? ", as retina-train has them without --min-side" : "",
+              ", wherever the box lies. No sizes cover boxes that are too thin.")};
   const auto add = [&](const std::vector<double>& sizes, const Uncovered& uncovered) {
     const std::int64_t all = input.manifest.counts.trainable;
     table.rows.push_back({sizes_text(sizes), percent(share(uncovered.all(), all)),

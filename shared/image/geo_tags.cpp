@@ -20,22 +20,10 @@ constexpr int kModelType = 1024, kRasterType = 1025, kGeodeticSystem = 2048, kAn
 constexpr int kGeographic = 2, kPixelIsPoint = 2;
 constexpr int kUndefined = 0, kUserDefined = 32767;
 
-// The values of a tag that libtiff has no name for; none where they are of another type.
-template <class Value>
-std::span<const Value> values_of(const TiffFile& file, ttag_t tag, TIFFDataType type) {
-  const TIFFField* const field = TIFFFindField(file.get(), tag, TIFF_ANY);
-  if (field == nullptr || TIFFFieldDataType(field) != type) return {};
-  if (TIFFFieldReadCount(field) != TIFF_VARIABLE2) return {};
-  std::uint32_t count = 0;
-  const Value* values = nullptr;
-  if (TIFFGetField(file.get(), tag, &count, &values) != 1 || values == nullptr) return {};
-  return {values, count};
-}
-
 // Keys with a short value of their own.
 std::map<int, int> keys_of(const TiffFile& file) {
   constexpr std::size_t kEntry = 4;  // key, tag that has the value, count, value
-  const auto words = values_of<std::uint16_t>(file, kKeyDirectory, TIFF_SHORT);
+  const auto words = file.values<std::uint16_t>(kKeyDirectory, TIFF_SHORT);
   std::map<int, int> keys;
   for (std::size_t i = kEntry; i + kEntry <= words.size() && i / kEntry <= words[3]; i += kEntry) {
     if (words[i + 1] == 0) keys[words[i]] = words[i + 3];
@@ -47,22 +35,22 @@ std::map<int, int> keys_of(const TiffFile& file) {
 std::uint64_t hash_of_keys(const TiffFile& file) {
   Hasher hasher;
   const auto add = [&](const auto& values) { hasher.update(values.data(), values.size_bytes()); };
-  add(values_of<std::uint16_t>(file, kKeyDirectory, TIFF_SHORT));
-  add(values_of<double>(file, kKeyDoubles, TIFF_DOUBLE));
-  add(values_of<char>(file, kKeyTexts, TIFF_ASCII));
+  add(file.values<std::uint16_t>(kKeyDirectory, TIFF_SHORT));
+  add(file.values<double>(kKeyDoubles, TIFF_DOUBLE));
+  add(file.values<char>(kKeyTexts, TIFF_ASCII));
   return hasher.digest();
 }
 
 // Where the file's own raster coordinates lie.
 std::optional<std::array<double, 6>> transform_of(const TiffFile& file) {
-  const auto scale = values_of<double>(file, kPixelScale, TIFF_DOUBLE);
-  const auto ties = values_of<double>(file, kTiePoints, TIFF_DOUBLE);
+  const auto scale = file.values<double>(kPixelScale, TIFF_DOUBLE);
+  const auto ties = file.values<double>(kTiePoints, TIFF_DOUBLE);
   if (scale.size() >= 2 && ties.size() >= 6 && scale[0] != 0 && scale[1] != 0) {
     // Rows go south. Column, row, height; x, y, z.
     const double wide = scale[0], high = -std::abs(scale[1]);
     return {{ties[3] - ties[0] * wide, wide, 0, ties[4] - ties[1] * high, 0, high}};
   }
-  const auto matrix = values_of<double>(file, kTransformation, TIFF_DOUBLE);
+  const auto matrix = file.values<double>(kTransformation, TIFF_DOUBLE);
   if (matrix.size() != 16) return std::nullopt;
   return {{matrix[3], matrix[0], matrix[1], matrix[7], matrix[4], matrix[5]}};
 }

@@ -129,20 +129,20 @@ std::uint32_t row_pixels_of(const TiffFile& file, std::uint32_t width) {
   return (width + tile - 1) / tile * tile;
 }
 
-// Plain pixels take their room in the file.
-bool is_cut(const TiffFile& file, std::uint64_t pixels, std::size_t size_bytes) {
+// Plain pixels take their room in the file, unless some are left out.
+bool is_cut(TiffFile& file, std::uint64_t pixels, std::size_t size_bytes) {
   if (file.field<std::uint16_t>(TIFFTAG_COMPRESSION) != COMPRESSION_NONE) return false;
   const bool has_few_chroma = file.field<std::uint16_t>(TIFFTAG_PHOTOMETRIC) == PHOTOMETRIC_YCBCR;
   const std::uint64_t samples =
       has_few_chroma ? 1 : file.field<std::uint16_t>(TIFFTAG_SAMPLESPERPIXEL);
   const std::uint64_t bits = file.field<std::uint16_t>(TIFFTAG_BITSPERSAMPLE);
-  return pixels * samples * bits / 8 > size_bytes;
+  return pixels * samples * bits / 8 > size_bytes && !file.has_left_out();
 }
 
 // The pixels of the first page.
 class TiffPixels {
  public:
-  explicit TiffPixels(const TiffFile& file) : file_(file) {}
+  explicit TiffPixels(TiffFile& file) : file_(file) {}
   ~TiffPixels() {
     if (has_begun_) TIFFRGBAImageEnd(&image_);
   }
@@ -169,6 +169,7 @@ class TiffPixels {
     image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
     width_ = static_cast<int>(image_.width);
     image_.width = row_pixels_of(file_, image_.width);
+    if (file_.has_left_out()) set_parts();
     warnings_before_ = file_.warning_count();
     return {.ok = true};
   }
@@ -181,10 +182,12 @@ class TiffPixels {
   bool read(int from, int count, std::vector<std::uint8_t>& rgb) {
     const auto rows = static_cast<std::uint32_t>(count);
     rgb.resize(std::size_t{4} * image_.width * rows);
-    image_.row_offset = from;
-    if (TIFFRGBAImageGet(&image_, reinterpret_cast<std::uint32_t*>(rgb.data()), image_.width,
-                         rows) != 1) {
-      return false;
+    auto* const pixels = reinterpret_cast<std::uint32_t*>(rgb.data());
+    if (part_rows_ > 0) {
+      if (!read_parts(static_cast<std::uint32_t>(from), rows, pixels)) return false;
+    } else {
+      image_.row_offset = from;
+      if (TIFFRGBAImageGet(&image_, pixels, image_.width, rows) != 1) return false;
     }
     pack_rgb(rgb.data(), {.width = width_, .height = count}, image_.width, is_premultiplied_);
     return true;
@@ -192,6 +195,11 @@ class TiffPixels {
 
   // After read(), which returned `ok`.
   DecodeStatus status(bool ok) const {
+    if (!ok && is_partly_left_out_) {
+      return unsupported(
+          "that leaves out parts without data of some colours only; write it again "
+          "with gdal_translate -co SPARSE_OK=FALSE");
+    }
     if (!ok) return file_.damaged("its pixels cannot be read");
     DecodeStatus status{.ok = true, .warning_count = file_.warning_count()};
     if (status.warning_count > 0) status.first_warning = file_.last_warning();
@@ -201,10 +209,76 @@ class TiffPixels {
   }
 
  private:
-  const TiffFile& file_;
+  // Of a file that leaves some out.
+  void set_parts() {
+    const bool is_tiled = TIFFIsTiled(file_.get()) != 0;
+    const auto rows =
+        file_.field<std::uint32_t>(is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP);
+    part_rows_ = std::clamp(rows, 1U, kMaxSidePx);
+    part_width_ = is_tiled ? file_.field<std::uint32_t>(TIFFTAG_TILEWIDTH) : image_.width;
+    part_width_ = std::clamp(part_width_, 1U, image_.width);
+    part_.resize(std::size_t{part_width_} * std::min(part_rows_, image_.height));
+  }
+
+  // libtiff takes what is left out for damage: it gets the others one by one. `pixels` [rows,
+  // row_pixels()].
+  bool read_parts(std::uint32_t from, std::uint32_t rows, std::uint32_t* pixels) {
+    for (std::uint32_t y = 0; y < rows; y += part_rows_) {
+      const std::uint32_t high = std::min(part_rows_, rows - y);
+      for (std::uint32_t x = 0; x < image_.width; x += part_width_) {
+        if (!read_part(x, from + y, high)) return false;
+        for (std::uint32_t row = 0; row < high; ++row) {
+          std::copy_n(part_.data() + std::size_t{row} * part_width_, part_width_,
+                      pixels + std::size_t{y + row} * image_.width + x);
+        }
+      }
+    }
+    return true;
+  }
+
+  bool read_part(std::uint32_t x, std::uint32_t y, std::uint32_t rows) {
+    const int planes = image_.isContig != 0 ? 1 : image_.samplesperpixel;
+    int left_out = 0;
+    for (int plane = 0; plane < planes; ++plane) {
+      left_out += file_.is_left_out(file_.part_at(x, y, static_cast<std::uint16_t>(plane))) ? 1 : 0;
+    }
+    if (left_out == planes) {
+      std::fill(part_.begin(), part_.end(), pixel_without_data());
+      return true;
+    }
+    is_partly_left_out_ = is_partly_left_out_ || left_out > 0;
+    image_.row_offset = static_cast<int>(y);
+    image_.col_offset = static_cast<int>(x);
+    return TIFFRGBAImageGet(&image_, part_.data(), part_width_, rows) == 1;
+  }
+
+  // As libtiff packs it. Every sample is the file's nodata.
+  std::uint32_t pixel_without_data() const {
+    const std::uint32_t most = (1U << image_.bitspersample) - 1;
+    const auto sample = static_cast<std::uint32_t>(std::clamp(file_.nodata(), 0.0, 1.0 * most));
+    const auto packed = [](std::uint32_t r, std::uint32_t g, std::uint32_t b) {
+      return r | g << 8 | b << 16 | 255U << 24;
+    };
+    const auto grey = [&](std::uint32_t of) { return packed(of, of, of); };
+    switch (image_.photometric) {
+      case PHOTOMETRIC_PALETTE:
+        return packed(image_.redcmap[sample], image_.greencmap[sample], image_.bluecmap[sample]);
+      case PHOTOMETRIC_MINISWHITE:
+        return grey((most - sample) * 255 / most);
+      case PHOTOMETRIC_SEPARATED:
+        return grey((most - sample) * (most - sample) / most);
+      default:
+        return grey(sample * 255 / most);
+    }
+  }
+
+  TiffFile& file_;
   TIFFRGBAImage image_{};
-  bool has_begun_ = false, is_premultiplied_ = false;
+  bool has_begun_ = false, is_premultiplied_ = false, is_partly_left_out_ = false;
   int width_ = 0, warnings_before_ = 0;
+  // Of strips and tiles, where some are left out.
+  std::uint32_t part_rows_ = 0, part_width_ = 0;
+  std::vector<std::uint32_t> part_{};
 };
 
 // The rows of a file, from its strips or rows of tiles, one of which is held.
@@ -258,6 +332,7 @@ class TiffBands : public FormatRows {
     return static_cast<std::size_t>(next_++ - first);
   }
 
+  TiffFile& file() { return file_; }
   const TiffFile& file() const { return file_; }
   const ImageSize& size() const { return size_; }
   bool ok() const { return ok_; }
@@ -363,6 +438,10 @@ class TiffSampleRows : public TiffBands {
                              "interpretation ",
                              photometric, ")"));
     }
+    has_left_out_ = file().has_left_out();
+    const double half = is_signed_ ? 1U << (bits_ - 1) : 0, most = (1U << bits_) - 1;
+    const double nodata = std::clamp(file().nodata(), -half, most - half);
+    nodata_ = static_cast<unsigned>(static_cast<int>(nodata)) & ((1U << bits_) - 1);
     warnings_before_ = file().warning_count();
     return {.ok = true};
   }
@@ -379,30 +458,26 @@ class TiffSampleRows : public TiffBands {
     const int plane_count = is_separate_ ? std::min<int>(samples_, 3) : 1;
     for (int x = 0; x < size().width; x += width) {
       for (int plane = 0; plane < plane_count; ++plane) {
-        if (!read_part(is_tiled, x, first, plane)) return false;
+        const std::uint32_t part =
+            file().part_at(static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(first),
+                           static_cast<std::uint16_t>(plane));
+        const bool is_here = !has_left_out_ || !file().is_left_out(part);
+        if (is_here && !read_part(is_tiled, part)) return false;
         for (int y = 0; y < count; ++y) {
-          put(part_.data() + y * row_bytes, std::min(width, size().width - x), plane,
-              band_.data() + 3 * (std::ptrdiff_t{y} * size().width + x));
+          put(is_here ? part_.data() + y * row_bytes : nullptr, std::min(width, size().width - x),
+              plane, band_.data() + 3 * (std::ptrdiff_t{y} * size().width + x));
         }
       }
     }
     return true;
   }
 
-  bool read_part(bool is_tiled, int x, int y, int plane) {
-    TIFF* const tiff = file().get();
-    const auto at = static_cast<std::uint32_t>(y);
-    const auto sample = static_cast<std::uint16_t>(plane);
-    if (is_tiled) {
-      const std::uint32_t tile =
-          TIFFComputeTile(tiff, static_cast<std::uint32_t>(x), at, 0, sample);
-      return TIFFReadEncodedTile(tiff, tile, part_.data(), std::ssize(part_)) >= 0;
-    }
-    return TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, at, sample), part_.data(),
-                                std::ssize(part_)) >= 0;
+  bool read_part(bool is_tiled, std::uint32_t part) {
+    const auto read = is_tiled ? TIFFReadEncodedTile : TIFFReadEncodedStrip;
+    return read(file().get(), part, part_.data(), std::ssize(part_)) >= 0;
   }
 
-  // A row of a strip or tile to `rgb`.
+  // A row of a strip or tile, or of one that is left out, to `rgb`.
   void put(const std::uint8_t* packed, int width, int plane, std::uint16_t* rgb) const {
     const int in_file = is_separate_ ? 1 : samples_;
     const bool is_grey = samples_ < 3;
@@ -420,7 +495,9 @@ class TiffSampleRows : public TiffBands {
   // Negative ones come below the others.
   std::uint16_t sample_at(const std::uint8_t* packed, std::size_t index) const {
     unsigned sample = 0;
-    if (bits_ == 16) {  // libtiff swaps these
+    if (packed == nullptr) {
+      sample = nodata_;
+    } else if (bits_ == 16) {  // libtiff swaps these
       std::uint16_t value = 0;
       std::memcpy(&value, packed + 2 * index, sizeof value);
       sample = value;
@@ -434,9 +511,9 @@ class TiffSampleRows : public TiffBands {
     return static_cast<std::uint16_t>(is_inverted_ ? (1U << bits_) - 1 - sample : sample);
   }
 
-  unsigned bits_ = 0;
+  unsigned bits_ = 0, nodata_ = 0;
   int samples_ = 0, warnings_before_ = 0;
-  bool is_separate_ = false, is_signed_ = false, is_inverted_ = false;
+  bool is_separate_ = false, is_signed_ = false, is_inverted_ = false, has_left_out_ = false;
   std::vector<std::uint8_t> part_{};   // a strip or tile
   std::vector<std::uint16_t> band_{};  // [rows, width, 3]
 };
@@ -457,7 +534,7 @@ int read_tiff_orientation(std::string_view bytes) {
 
 DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image& out) {
   const std::uint64_t pixels = pixels_of({.width = out.width, .height = out.height});
-  const TiffFile file(ImageBytes(bytes), pixels);
+  TiffFile file(ImageBytes(bytes), pixels);
   if (file.get() == nullptr) return file.damaged("no directory");
   if (is_cut(file, pixels, bytes.size())) return file.damaged("the file ends too early");
   TiffPixels page(file);

@@ -4,11 +4,15 @@
 #include <tiffio.h>
 
 #include <array>
+#include <cmath>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
+#include <span>
+#include <string>
 
 #include "shared/base/cat.h"
 #include "shared/image/decode_status.h"
@@ -45,6 +49,46 @@ class TiffFile {
     return TIFFGetFieldDefaulted(tiff_, tag, &value) == 1 ? value : Value{0};
   }
 
+  // The values of a tag that libtiff has no name for; none where they are of another type.
+  template <class Value>
+  std::span<const Value> values(ttag_t tag, TIFFDataType type) const {
+    const TIFFField* const field = TIFFFindField(tiff_, tag, TIFF_ANY);
+    if (field == nullptr || TIFFFieldDataType(field) != type) return {};
+    if (TIFFFieldReadCount(field) != TIFF_VARIABLE2) return {};
+    std::uint32_t count = 0;
+    const Value* values = nullptr;
+    if (TIFFGetField(tiff_, tag, &count, &values) != 1 || values == nullptr) return {};
+    return {values, count};
+  }
+
+  // Strips or tiles, of all planes.
+  std::uint32_t part_count() const {
+    return TIFFIsTiled(tiff_) != 0 ? TIFFNumberOfTiles(tiff_) : TIFFNumberOfStrips(tiff_);
+  }
+  // That of the pixel, which has `plane`.
+  std::uint32_t part_at(std::uint32_t x, std::uint32_t y, std::uint16_t plane) const {
+    return TIFFIsTiled(tiff_) != 0 ? TIFFComputeTile(tiff_, x, y, 0, plane)
+                                   : TIFFComputeStrip(tiff_, y, plane);
+  }
+  // Whether GDAL (SPARSE_OK) left it out because no pixel of it has data.
+  bool is_left_out(std::uint32_t part) const {
+    return TIFFGetStrileByteCount(tiff_, part) == 0 && TIFFGetStrileOffset(tiff_, part) == 0;
+  }
+  bool has_left_out() {
+    const std::uint32_t count = part_count();
+    std::uint32_t part = 0;
+    while (part < count && !is_left_out(part)) ++part;
+    // Where the file lists too few, libtiff puts zeros.
+    return part < count && listed_part_count() >= count;
+  }
+  // The sample of a pixel without data, as GDAL notes it; 0 without a note.
+  double nodata() const {
+    constexpr ttag_t kGdalNodata = 42113;
+    const auto note = values<char>(kGdalNodata, TIFF_ASCII);
+    const double value = std::strtod(std::string(note.begin(), note.end()).c_str(), nullptr);
+    return std::isfinite(value) ? std::round(value) : 0;
+  }
+
   DecodeStatus damaged(const char* problem = "") const {
     bytes_.rethrow();
     const char* const text = error_[0] != '\0' ? error_.data() : problem;
@@ -58,6 +102,33 @@ class TiffFile {
   static constexpr std::uint64_t kSpareBytes = std::uint64_t{64} << 20;
 
   using Text = std::array<char, 200>;
+
+  // A number of the file.
+  template <class Value>
+  Value number_at(std::uint64_t offset) {
+    std::array<std::uint8_t, sizeof(Value)> bytes{};
+    bytes_.read_at(offset, reinterpret_cast<char*>(bytes.data()), bytes.size());
+    Value value = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const std::size_t from_low = TIFFIsBigEndian(tiff_) != 0 ? bytes.size() - 1 - i : i;
+      value |= static_cast<Value>(static_cast<Value>(bytes[i]) << (8 * from_low));
+    }
+    return value;
+  }
+  // How many strips or tiles the page's directory says where they are of. TIFF 6.0, section 2.
+  std::uint64_t listed_part_count() {
+    const bool is_big = TIFFIsBigTIFF(tiff_) != 0;
+    const ttag_t tag = TIFFIsTiled(tiff_) != 0 ? TIFFTAG_TILEOFFSETS : TIFFTAG_STRIPOFFSETS;
+    std::uint64_t at = TIFFCurrentDirOffset(tiff_);
+    const std::uint64_t count =
+        is_big ? number_at<std::uint64_t>(at) : number_at<std::uint16_t>(at);
+    at += is_big ? 8 : 2;
+    for (std::uint64_t i = 0; i < count && at < bytes_.size_bytes(); ++i, at += is_big ? 20 : 12) {
+      if (number_at<std::uint16_t>(at) != tag) continue;
+      return is_big ? number_at<std::uint64_t>(at + 4) : number_at<std::uint32_t>(at + 4);
+    }
+    return 0;
+  }
 
   static TiffFile& of(void* self) { return *static_cast<TiffFile*>(self); }
 

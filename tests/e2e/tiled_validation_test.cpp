@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/shard/shard_set.h"
 #include "tests/e2e/job.h"
 #include "tests/support/child_process.h"
 
@@ -30,6 +33,16 @@ class TiledValidation : public testing::Test {
     return job_ / name;
   }
 
+  // By the smallest network.
+  static Words command(const std::string& shards, const std::string& run, int steps,
+                       const Words& more) {
+    Words words = small_train_command(shards, run, steps, more);
+    set_value(words, "--backbone", "mobilenet_v3_large");
+    set_value(words, "--lr", "0.002");
+    words.insert(words.end(), {"--size", "nano", "--optimizer", "adamw"});
+    return words;
+  }
+
   std::string train(const Words& words, int ranks = 1) const {
     const ProcessResult trained = run_process(ranks == 1 ? words : under_mpirun(ranks, words));
     EXPECT_EQ(trained.exit_code, 0) << trained.err;
@@ -48,6 +61,14 @@ class TiledValidation : public testing::Test {
   const Job job_;
 };
 
+std::string with_boxes(const std::string& shards) {
+  const ShardSet set(shards);
+  const auto count = std::count_if(set.index().begin(), set.index().end(),
+                                   [](const IndexEntry& one) { return one.trainable_count > 0; });
+  EXPECT_LT(count, std::ssize(set.index()));
+  return std::to_string(count);
+}
+
 // The last line of metrics.jsonl that tells of one.
 std::string validation_of(const std::string& run) {
   const std::string text = read_file(run + "/metrics.jsonl");
@@ -57,10 +78,8 @@ std::string validation_of(const std::string& run) {
 
 TEST_F(TiledValidation, IsRetinaEvalsAndHasTheSameBitsOnAnyNumberOfRanks) {
   const std::string shards = tiles("tiles"), run = job_ / "run";
-  const int steps = 40;
-  const Words words =
-      small_train_command(shards, run, steps, {"--validation", shards, "--validate-every", "0"});
-  train(words);
+  EXPECT_THAT(train(command(shards, run, 12, {"--validation", shards, "--validate-every", "0"})),
+              HasSubstr("training on 72 tiles of 8 images, 4 per step"));
   evaluate(run, shards, "evaluation");
   const JsonFile line = JsonFile::parse(validation_of(run), "metrics.jsonl");
   const JsonFile file = JsonFile::read(job_ / "evaluation/metrics.json");
@@ -75,9 +94,9 @@ TEST_F(TiledValidation, IsRetinaEvalsAndHasTheSameBitsOnAnyNumberOfRanks) {
   Words lines;
   for (const int ranks : {1, 2}) {
     const std::string still = job_ / ("on-" + std::to_string(ranks));
-    Words again = small_train_command(shards, still, 1,
-                                      {"--validation", shards, "--init", last_checkpoint(run),
-                                       "--augment", "none", "--norm", "frozen"});
+    Words again = command(shards, still, 1,
+                          {"--validation", shards, "--init", last_checkpoint(run), "--augment",
+                           "none", "--norm", "frozen"});
     set_value(again, "--lr", "1e-30");
     train(again, ranks);
     lines.push_back(validation_of(still));
@@ -87,13 +106,16 @@ TEST_F(TiledValidation, IsRetinaEvalsAndHasTheSameBitsOnAnyNumberOfRanks) {
 }
 
 TEST_F(TiledValidation, WarnsWhereEmptyTilesWereLeftOut) {
-  const std::string some = tiles("some", {"--tile-empty", "0"}), run = job_ / "run";
+  const std::string all = tiles("all"), some = tiles("some", {"--tile-empty", "0"});
+  const std::string run = job_ / "run";
   const auto warning = AllOf(HasSubstr("left out by --tile-empty 0: false positives there are"),
                              HasSubstr("--tile-empty 1"), HasSubstr("--split"));
-  EXPECT_THAT(train(small_train_command(some, run, 1, {"--validation", some})),
-              AllOf(HasSubstr("--validation " + some + ": "), warning));
+  EXPECT_THAT(train(command(all, run, 1, {"--validation", some, "--recipe", "auto"})),
+              AllOf(HasSubstr("--validation " + some + ": "), warning,
+                    HasSubstr("recipe small, chosen because " + with_boxes(all) +
+                              " tiles with boxes from scratch are few")));
   EXPECT_THAT(evaluate(run, some, "evaluation"), AllOf(HasSubstr(some + ": "), warning));
-  EXPECT_THAT(evaluate(run, tiles("all"), "evaluation-of-all"), Not(HasSubstr("--tile-empty")));
+  EXPECT_THAT(evaluate(run, all, "evaluation-of-all"), Not(HasSubstr("--tile-empty")));
 }
 
 }  // namespace

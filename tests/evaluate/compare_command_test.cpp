@@ -8,6 +8,8 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/coco/instances.h"
+#include "shared/shard/shard_set.h"
 #include "tests/evaluation/tiny_world.h"
 #include "tests/support/test_folder.h"
 
@@ -243,6 +245,45 @@ TEST_F(CompareCommand, DifferentGroundTruthIsOneErrorNamingBoth) {
   EXPECT_THAT(given.err, HasSubstr(cat("warning: ", folder_ / "A",
                                        ": was evaluated on different ground truth")));
   EXPECT_EQ(std::count(given.err.begin(), given.err.end(), '\n'), 1) << given.err;
+}
+
+TEST_F(CompareCommand, SetsOfTheSameImagesAndBoxesAreOneGroundTruth) {
+  const std::string whole = folder_ / "whole", tiles = folder_ / "tiles";
+  Instances truth = write_tiny_shards(whole, 12);
+  write_tiles(ShardSet(whole), {.side_px = 48, .overlap = 0.3}, tiles);
+  write_file_atomically(truth_, instances_to_json(truth));
+  const auto id = truth.images.at(0).id;
+  write_file_atomically(a_, cat(R"([{"image_id": )", id,
+                                R"(, "category_id": 3, "bbox": )"
+                                R"([1, 1, 40, 40], "score": 0.9}])"));
+  const auto score_on = [&](const std::string& kind, const std::string& data,
+                            const std::string& output) {
+    EXPECT_EQ(run_process({"retina-eval", "--detections", a_, kind, data, "--output",
+                           folder_ / output, "--count-best", "200", "--overwrite"})
+                  .exit_code,
+              0);
+  };
+  score_on("--data", whole, "on-whole");
+  score_on("--data", tiles, "on-tiles");
+  score_on("--annotations", truth_, "on-file");
+  for (const char* const other : {"on-tiles", "on-file"}) {
+    const ProcessResult result = compare(folder_ / "on-whole", folder_ / other);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    EXPECT_THAT(result.out, HasSubstr("\n12 images, "));
+    output_ += "-of-file";
+  }
+  const ProcessResult given =
+      compare(folder_ / "on-whole", folder_ / "on-tiles", {"--data", tiles});
+  EXPECT_EQ(given.exit_code, 0);
+  EXPECT_EQ(given.err, "");
+
+  truth.annotations.at(0).iscrowd = !truth.annotations.at(0).iscrowd;
+  write_file_atomically(truth_, instances_to_json(truth));
+  score_on("--annotations", truth_, "on-file");
+  output_ = folder_ / "refused";
+  expect_refusal(compare(folder_ / "on-whole", folder_ / "on-file"), 78,
+                 {"evaluated on different ground truth"});
 }
 
 TEST_F(CompareCommand, FilesThatChangedSinceAreRefusedNamingThem) {

@@ -6,9 +6,12 @@
 
 #include <utility>
 
+#include "preprocess/formats/annotation_source.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "tests/support/refusal.h"
+#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -40,16 +43,45 @@ TEST(Geojson, HasAPolygonOfTheFilesOwnCoordinatesForEachDetection) {
             "\"crs\": { \"type\": \"name\", \"properties\": { \"name\": "
             "\"urn:ogc:def:crs:EPSG::32633\" } },\n"
             "\"features\": [\n"
-            "{ \"type\": \"Feature\", \"properties\": { \"image\": \"a.tif\", \"class\": "
+            "{ \"type\": \"Feature\", \"properties\": { \"image\": \"a.tif\", \"image_id\": "
+            "\"a.tif\", \"type_id\": 7, \"bounds_imcoords\": \"10,20,110,80\", \"class\": "
             "\"a \\\"big\\\" dog\", \"score\": 0.9 }, \"geometry\": { \"type\": \"Polygon\", "
             "\"coordinates\": [ [ [400005, 5799990], [400005, 5799960], [400055, 5799960], "
             "[400055, 5799990], [400005, 5799990] ] ] } },\n"
             "{ \"type\": \"Feature\", \"properties\": { \"image\": \"sub/b \\\"c\\\".tif\", "
-            "\"class\": \"cat\", \"score\": 0.333333 }, \"geometry\": { \"type\": \"Polygon\", "
+            "\"image_id\": \"sub/b \\\"c\\\".tif\", \"type_id\": 3, \"bounds_imcoords\": "
+            "\"0,0,2,1\", \"class\": \"cat\", \"score\": 0.333333 }, \"geometry\": { \"type\": "
+            "\"Polygon\", "
             "\"coordinates\": [ [ [400000, 5800000], [400000, 5799999.5], [400001, 5799999.5], "
             "[400001, 5800000], [400000, 5800000] ] ] } }\n"
             "]\n}\n");
   JsonFile::parse(text, "text");
+}
+
+TEST(Geojson, IsReadByCocoPackAsXviewsLabels) {
+  const TestFolder folder;
+  AnnotationSource source{.format = AnnotationFormat::kXview,
+                          .path = folder / "detections.geojson",
+                          .images = folder.path()};
+  auto found = kMappedFound;
+  found.back().category_id = 75;  // one of those that are no classes where xView has them
+  write_file_atomically(
+      source.path, detections_geojson(
+                       kMappedImages, {north_up(32633), std::nullopt, north_up(32633)}, found,
+                       CategoryMap({{.id = 7, .name = "a \"big\" dog"}, {.id = 75, .name = "cat"}}))
+                       .text);
+  testing::internal::CaptureStderr();
+  const Instances read = read_annotations(source).instances;
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_EQ(read.images.size(), 2U);
+  EXPECT_EQ(read.images[1].file_name, kMappedImages[2].file_name);
+  ASSERT_EQ(read.annotations.size(), 2U);
+  EXPECT_EQ(read.annotations[0].bbox, kMappedFound[0].bbox);
+  EXPECT_EQ(read.annotations[1].bbox, kMappedFound[2].bbox);
+  ASSERT_EQ(read.categories.size(), 2U);
+  EXPECT_EQ(read.categories[0].id, 7);
+  EXPECT_EQ(read.categories[0].name, "a \"big\" dog");
+  EXPECT_EQ(read.categories[1].name, "cat");
 }
 
 TEST(Geojson, NamesNoSystemThatIsTheFormatsOwnOrUnknown) {

@@ -191,6 +191,104 @@ TEST(RowReader, TiffOfEveryKindIsTheSameByRowsOrRefusedAlike) {
   }
 }
 
+Image stretched(const std::string& path, const Stretch& stretch = {}) {
+  RowReader reader(path, {.stretch = stretch});
+  EXPECT_TRUE(reader.status().ok) << reader.status().problem;
+  EXPECT_EQ(reader.next_row(), 0);
+  Image out;
+  reader.read(reader.height(), out);
+  EXPECT_TRUE(reader.status().ok) << reader.status().problem;
+  return out;
+}
+
+DecodeStatus decode_whole(const std::string& bytes, Image& out) {
+  JpegDecoder decoder;
+  return decode_any_image(bytes, decoder, out);
+}
+
+// Samples of 61 x 97 pixels, `nodata` alone in the middle rows and to the left.
+std::vector<std::uint16_t> samples_with_gaps(int channels, int bits, std::uint16_t nodata) {
+  auto samples = random_samples(61 * 97 * channels, bits, 6);
+  for (int i = 0; i < 61 * 97; ++i) {
+    const bool is_gap = i % 61 < 33 || (i / 61 > 17 && i / 61 < 55);
+    if (is_gap) std::fill_n(samples.begin() + i * channels, channels, nodata);
+  }
+  return samples;
+}
+
+TEST(RowReader, PartsOfATiffThatGdalLeftOutAreItsNodata) {
+  struct Kind {
+    int photometric, bits, samples;
+    std::uint16_t nodata;
+  };
+  const Files files;
+  std::uint32_t seed = 0;
+  for (const Kind& kind :
+       {Kind{0, 8, 1, 7}, Kind{1, 4, 1, 3}, Kind{1, 8, 1, 0}, Kind{2, 8, 3, 0}, Kind{2, 8, 3, 255},
+        Kind{2, 8, 4, 0}, Kind{3, 8, 1, 9}, Kind{5, 8, 4, 20}, Kind{1, 16, 1, 65535},
+        Kind{1, 12, 1, 5}, Kind{2, 16, 3, 0}}) {
+    for (const int compression : {1, 5}) {
+      for (const int tile_px : {0, 16}) {
+        for (const bool separate : {false, true}) {
+          if (separate && (kind.samples == 1 || kind.photometric == 5)) continue;
+          SCOPED_TRACE(cat(kind.photometric, ' ', kind.bits, ' ', kind.samples, ' ', compression,
+                           ' ', tile_px, ' ', separate));
+          TiffLook look{.width = 61,
+                        .height = 97,
+                        .bits = kind.bits,
+                        .samples = kind.samples,
+                        .photometric = kind.photometric,
+                        .compression = compression,
+                        .extra = std::vector<std::uint16_t>(kind.samples == 4 ? 1 : 0, 2),
+                        .tile_px = tile_px,
+                        .separate = separate,
+                        .is_big = ++seed % 2 == 1};
+          if (kind.photometric == 5) look.extra.clear();
+          const auto samples = samples_with_gaps(kind.samples, kind.bits, kind.nodata);
+          const std::string all = encode_tiff(look, samples);
+          look.left_out = kind.nodata;
+          if (kind.nodata != 0) look.nodata = cat(kind.nodata);
+          const std::string sparse = encode_tiff(look, samples);
+          ASSERT_LT(sparse.size(), all.size());
+          if (kind.bits > 8) {
+            EXPECT_EQ(stretched(files.write(sparse)).rgb, stretched(files.write(all)).rgb);
+            continue;
+          }
+          Image expected, out;
+          ASSERT_TRUE(decode_whole(all, expected).ok);
+          const DecodeStatus status = decode_whole(sparse, out);
+          ASSERT_TRUE(status.ok) << status.problem;
+          EXPECT_FALSE(status.truncated) << status.first_warning;
+          EXPECT_EQ(out.rgb, expected.rgb);
+          expect_like_the_whole(files.write(sparse), seed);
+        }
+      }
+    }
+  }
+}
+
+TEST(RowReader, PartsThatATiffLeavesOutOfOneColourOnlyAreToldApartFromDamage) {
+  const Files files;
+  auto samples = samples_with_gaps(3, 8, 0);
+  samples[2] = 1;  // blue at the first pixel
+  const TiffLook look{.width = 61, .height = 97, .tile_px = 16, .separate = true, .left_out = 0};
+  Image out;
+  EXPECT_THAT(decode_whole(encode_tiff(look, samples), out).problem,
+              HasSubstr("leaves out parts without data of some colours only"));
+}
+
+TEST(RowReader, ATiffThatListsTooFewPartsIsDamaged) {
+  std::string bytes =
+      encode_tiff({.width = 61, .height = 96, .compression = 5, .rows_per_strip = 8, .left_out = 0},
+                  samples_with_gaps(3, 8, 1));
+  const std::string height("\x01\x01\x03\x00\x01\x00\x00\x00\x60\x00", 10);
+  const std::size_t at = bytes.find(height);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 9] = 1;  // 256 rows more
+  Image out;
+  EXPECT_FALSE(decode_whole(bytes, out).ok);
+}
+
 TEST(RowReader, DamagedAndTruncatedFilesAreRefusedByRowsWhereTheyAreAsAWhole) {
   const Files files;
   const Image image = colourful(83, 120);
@@ -342,15 +440,6 @@ TEST(RowReader, MemoryIsThatOfAFewRowsWhateverTheImage) {
 }
 
 // Reads all rows of a file with the stretch.
-Image stretched(const std::string& path, const Stretch& stretch = {}) {
-  RowReader reader(path, {.stretch = stretch});
-  EXPECT_TRUE(reader.status().ok) << reader.status().problem;
-  EXPECT_EQ(reader.next_row(), 0);
-  Image out;
-  reader.read(reader.height(), out);
-  EXPECT_TRUE(reader.status().ok) << reader.status().problem;
-  return out;
-}
 
 TEST(Stretch, GoesFromPercentileToPercentileOfEachChannel) {
   constexpr int kSide = 100;

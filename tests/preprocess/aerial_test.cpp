@@ -222,9 +222,41 @@ TEST(Dota, DamageIsNamedWithItsLine) {
   EXPECT_EQ(refused("1 1 2 1 2 2 1 2 ship hard\n"),
             "labelTxt/P0001.txt: line 2: difficult: got \"hard\", want a number");
   EXPECT_THAT(refused("1 1 2 1 2 2 1 2 sh\xFFp 0\n"), HasSubstr("line 2: is not UTF-8"));
-  EXPECT_EQ(SmallDota(Labels{{"a.xml", ""}}).refused(), "labelTxt: has no text files");
   EXPECT_EQ(SmallDota(Labels{{"a/P0001.txt", ""}, {"b/P0001.txt", ""}}).refused(),
             "labelTxt/b/P0001.txt: describes P0001.png, which a/P0001.txt already describes");
+}
+
+TEST(Dota, OfSeveralImagesOfALabelFilesNameTheLogNamesTheOneThatIsTaken) {
+  const std::string box = "1 1 2 1 2 2 1 2 ship 0\n";
+  const SmallDota set({{"P1.txt", box}, {"P2.txt", box}, {"P3.txt", box}},
+                      {"P1.jpg", "P1.png", "P2.jpg", "P2.tif", "P2.x.tif", "P3.png"});
+  EXPECT_THAT(file_names(set.read()), ElementsAre("P1.png", "P2.jpg", "P3.png"));
+  EXPECT_THAT(set.log(), HasSubstr("labelTxt: 2 label files have several images (P1.png is "
+                                   "taken for P1.txt, P2.jpg is taken for P2.txt)"));
+}
+
+TEST(Dota, AnotherFolderOfTheDataSetIsToldWhereItsLabelsAre) {
+  const auto hint_of = [](SmallDota& set, const std::string& given) {
+    set.source.path = set.folder / given;
+    try {
+      set.read();
+    } catch (const Error& error) {
+      return without_folder(cat(error.what(), "; ", error.hint()), set.folder.path());
+    }
+    return std::string("is read");
+  };
+  SmallDota set(Labels{{"P0001.txt", "1 1 2 1 2 2 1 2 ship 0\n"}});
+  EXPECT_EQ(hint_of(set, "images"), "images: has no text files; give --annotations labelTxt");
+  EXPECT_EQ(hint_of(set, "images/"), "images/: has no text files; give --annotations labelTxt");
+  std::filesystem::create_directories(set.folder / "train/set/images");
+  EXPECT_EQ(hint_of(set, "train/set"),
+            "train/set: has no text files; give --annotations the folder labelTxt of the data set");
+  std::filesystem::rename(set.folder / "labelTxt", set.folder / "train/labelTxt");
+  EXPECT_EQ(hint_of(set, "train"), "is read");
+  set.write("train/meta/P0001.txt", "gsd:0.3\n");
+  EXPECT_EQ(hint_of(set, "train"),
+            "train: has text files that are no labels (meta/P0001.txt) beside labelTxt; give "
+            "--annotations train/labelTxt");
 }
 
 }  // namespace

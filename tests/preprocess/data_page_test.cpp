@@ -168,6 +168,17 @@ TEST_F(DataPage, ProposesAnchorsForSmallBoxes) {
   EXPECT_THAT(page(), HasSubstr("\"options\":\"--anchor-sizes 16,32,64,128,256\""));
 }
 
+TEST_F(DataPage, SaysAtWhichSizeAnchorsAreJudged) {
+  add(1, 30, 12, 400);
+  EXPECT_THAT(page(), HasSubstr("of the boxes, images at 800/1333 px"));
+  manifest_.options.tile = TileRule{.side_px = 400};
+  EXPECT_THAT(page(), HasSubstr("of the boxes, tiles of 400 px enlarged to 800 px"));
+  EXPECT_THAT(page(), HasSubstr("every anchor shape, tiles of 400 px enlarged to 800 px, as "
+                                "retina-train has them without --min-side, wherever"));
+  manifest_.options.tile = TileRule{.side_px = 800};
+  EXPECT_THAT(page(), HasSubstr("of the boxes, tiles of 800 px as they are"));
+}
+
 TEST_F(DataPage, AdvisesTilesWhereLargeImagesLoseTheirBoxes) {
   const char* const kAdvice =
       "Images are 5.0 times as large as the network sees them (800 px): pack them with --tile 800.";

@@ -331,6 +331,30 @@ TEST_F(TiledSet, IsInspectedByImageAndByTile) {
   EXPECT_THAT(inspect({.folder = folder_ / "set"}), HasSubstr("per tile"));
 }
 
+TEST_F(TiledSet, TellsImagesOfOneFileApartByTheirIds) {
+  source_.images.at(11) = source_.images.at(10);
+  const std::string& file = source_.images.at(10).file_name;
+  const std::int64_t first = source_.images.at(10).id,
+                     second = source_.images.at(11).id = first + 1;
+  std::erase_if(source_.annotations, [&](const auto& one) { return one.image_id == second; });
+  write_file_atomically(folder_ / "annotations.json", instances_to_json(source_));
+  pack(options("set"));
+  EXPECT_EQ(problems_of(folder_ / "set"), "");
+  const auto ask = [&](std::optional<std::int64_t> id, const std::string& name) {
+    return InspectOptions{.folder = folder_ / "set", .image_id = id, .image_file = name};
+  };
+  for (const std::string& name : {file, file + "+32+0"}) {
+    EXPECT_THAT(refusal_of(ErrorKind::kUsage, [&] { inspect(ask({}, name)); }),
+                HasSubstr(cat("--image-file ", name, ": 2 images have this file, the first is ")));
+  }
+  EXPECT_THAT(inspect(ask(second, "")), HasSubstr(cat("(image ", second, "): ")));
+  EXPECT_THAT(inspect(ask(second, file + "+32+0")), HasSubstr(cat("(image ", second, "): tile ")));
+  EXPECT_THAT(inspect(ask(second, file + "+32+0")), HasSubstr("no boxes"));
+  EXPECT_NO_THROW(ask(second, file).validate());
+  EXPECT_THAT(refusal_of(ErrorKind::kNoInput, [&] { inspect(ask(first + 2, file)); }),
+              HasSubstr("is not in this data set"));
+}
+
 TEST_F(TiledSet, ExcludesOptionsThatMakeNoSenseWithIt) {
   const auto refused = [&](const std::function<void(PackOptions&)>& change) {
     PackOptions changed = options("set");

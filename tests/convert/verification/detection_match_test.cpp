@@ -5,6 +5,9 @@
 
 #include <cmath>
 
+#include "convert/verification/verification.h"
+#include "shared/base/error.h"
+
 namespace retina {
 namespace {
 
@@ -52,6 +55,19 @@ TEST(MatchDetections, MeasuresABoxOfMoreThan100PixelsByItsSide) {
   };
   EXPECT_NEAR(match_detections(box(800), box(800.5F), {}).largest_box_px, 0.5 / 8, 1e-6);
   EXPECT_NEAR(match_detections(box(40), box(40.5F), {}).largest_box_px, 0.5, 1e-6);
+}
+
+TEST(MatchDetections, TooManyOnAThresholdSayWhyAndWhatToDo) {
+  EXPECT_NO_THROW(require_equal({.paired_count = 100, .borderline_count = 25}, "m.onnx"));
+  try {
+    require_equal({.paired_count = 100, .borderline_count = 26}, "m.onnx");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kAnswerNo);
+    EXPECT_THAT(error.what(), testing::HasSubstr("26 detections differ, 100 are equal: scores or "
+                                                 "overlaps lie so close together that rounding"));
+    EXPECT_THAT(error.hint(), testing::HasSubstr("--onnx-static"));
+  }
 }
 
 TEST(MatchDetections, AnotherClassIsAnotherDetection) {

@@ -75,6 +75,13 @@ std::vector<std::uint8_t> packed_row(const std::vector<std::uint16_t>& values, s
 }
 
 void set_tiff_fields(TIFF* tiff, const TiffLook& look) {
+  if (!look.nodata.empty()) {
+    constexpr ttag_t kGdalNodata = 42113;
+    static char name[] = "GDALNoDataValue";
+    const TIFFFieldInfo field = {kGdalNodata, -1, -1, TIFF_ASCII, FIELD_CUSTOM, 1, 0, name};
+    TIFFMergeFieldInfo(tiff, &field, 1);
+    TIFFSetField(tiff, kGdalNodata, look.nodata.c_str());
+  }
   TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, look.width);
   TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, look.height);
   TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, look.bits);
@@ -215,15 +222,30 @@ std::string encode_tiff(const TiffLook& look, const std::vector<std::uint16_t>& 
       }
       return packed_row(values, bits);
     };
+    const auto is_left_out = [&](std::size_t plane, std::size_t y, std::size_t x,
+                                 std::size_t part_width, std::size_t part_height) {
+      if (!look.left_out) return false;
+      for (std::size_t i = y; i < std::min(y + part_height, height); ++i) {
+        for (std::size_t j = x; j < std::min(x + part_width, width); ++j) {
+          for (std::size_t k = plane; k < plane + per_pixel; ++k) {
+            if (samples.at((i * width + j) * channels + k) != *look.left_out) return false;
+          }
+        }
+      }
+      return true;
+    };
     const auto side = static_cast<std::size_t>(look.tile_px);
+    const auto strip_rows = static_cast<std::size_t>(look.rows_per_strip);
     for (std::size_t plane = 0; plane < planes; ++plane) {
       for (std::size_t y = 0; side == 0 && y < height; ++y) {
+        if (is_left_out(plane, y / strip_rows * strip_rows, 0, width, strip_rows)) continue;
         auto line = row(plane, y, 0, width);
         TIFFWriteScanline(tiff, line.data(), static_cast<std::uint32_t>(y),
                           static_cast<std::uint16_t>(plane));
       }
       for (std::size_t y = 0; side > 0 && y < height; y += side) {
         for (std::size_t x = 0; x < width; x += side) {
+          if (is_left_out(plane, y, x, side, side)) continue;
           std::vector<std::uint8_t> tile;
           for (std::size_t i = 0; i < side; ++i) {
             const auto line = row(plane, y + i, x, side);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct TiffLook {
   bool is_preview = false;
   bool is_big = false;  // BigTIFF
   int pages = 1;        // the others are black
+  // Strips and tiles of which all samples are this are left out, as GDAL does (SPARSE_OK).
+  std::optional<int> left_out{};
+  std::string nodata{};  // GDAL's note
 };
 // `samples` as for a PNG; those of 32 bits and palettes likewise.
 std::string encode_tiff(const TiffLook& look, const std::vector<std::uint16_t>& samples);
