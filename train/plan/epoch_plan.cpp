@@ -11,7 +11,8 @@ namespace retina {
 namespace {
 
 // A bucket fills this many steps: enough that its images meet in other combinations each epoch.
-constexpr std::size_t kBucketSteps = 8;
+// With 8, batch norm of 4 images learned less than without buckets: tests/bench/train/outcome.py.
+constexpr std::size_t kBucketSteps = 32;
 // Keep the draws for different purposes of one epoch apart.
 constexpr std::uint64_t kStepSeedOffset = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kLaneSeedOffset = 0xD1B54A32D192ED03;
