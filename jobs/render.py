@@ -98,8 +98,11 @@ def on_lines(words, indent=2, end=" \\"):
 
 def yaml_list(words, indent=0):
     """A YAML block sequence, a word a line; the first is not indented."""
-    items = ["- " + (word if re.fullmatch(r"[A-Za-z/-][\w@%+=,./-]*", word) else f'"{word}"')
-             for word in words]
+    def quoted(word):
+        if re.fullmatch(r"[A-Za-z/-][\w@%+=,./-]*", word):
+            return word
+        return f"'{word}'" if '"' in word else f'"{word}"'
+    items = ["- " + quoted(word) for word in words]
     return ("\n" + " " * indent).join(items)
 
 

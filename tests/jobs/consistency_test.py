@@ -218,6 +218,7 @@ class JobFilesConsistency(unittest.TestCase):
         self.expect_found(lambda stages: refused(stages, programs),
                           *((path, "--images-per-step", "--image-per-step") for path in TRAIN),
                           ("jobs/slurm/pack.sbatch", "--images ", "--image-folder "),
+                          ("jobs/kubernetes/pack-parts-job.yaml", "+ 1))/8", "+ 1))/7"),
                           ("jobs/azureml/eval.yml", "--data ", "--dat-a "),
                           ("jobs/batchai/weights.json", "--output ", "--out "),
                           ("jobs/docker/convert.compose.yaml", "--checkpoint", "--checkpoints"),

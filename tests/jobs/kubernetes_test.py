@@ -8,7 +8,7 @@ import sys
 import unittest
 
 import own_schema
-from job_files import ROOT, SCHEMAS, folders_of, render_jobs, table, wheel
+from job_files import ROOT, SCHEMAS, folders_of, indexed_words, render_jobs, table, wheel
 from own_schema import at, changed
 
 setUpModule = render_jobs
@@ -130,6 +130,22 @@ class KubernetesFiles(unittest.TestCase):
                             (("metadata", "name"), "retina-" + "n" * 50)):
             with self.subTest(path=path, value=value):
                 self.assertNotEqual(mpijob_errors(changed(job, path, value)), [])
+
+    def test_the_pods_of_the_indexed_job_pack_each_part_once_and_another_job_merges_them(self):
+        for folder in FOLDERS:
+            [packing], [merging] = (documents(name, folder)
+                                    for name in ("pack-parts-job.yaml", "merge-job.yaml"))
+            spec, count = packing["spec"], table()["size"]["pack_parts"]
+            self.assertEqual((spec["completionMode"], spec["completions"]), ("Indexed", count))
+            pod, merge = (job["spec"]["template"]["spec"] for job in (packing, merging))
+            for kind in ("initContainers", "containers"):
+                [container], [other] = pod[kind], merge[kind]
+                runs = [indexed_words(container["command"], index) for index in range(count)]
+                self.assertEqual([run[-2:] for run in runs],
+                                 [["--part", f"{part}/{count}"] for part in range(1, count + 1)])
+                words = other["command"]
+                self.assertEqual({words[words.index("--merge") + 1]},
+                                 {run[run.index("--output") + 1] for run in runs})
 
     def test_the_deployment_serves_the_converted_model_where_the_service_and_the_probes_look(self):
         deployment, service = documents("serve.yaml")
