@@ -285,7 +285,7 @@ TEST(EpochPlan, PadsToTheLargestImageOfTheStep) {
 }
 
 TEST(EpochPlan, PutsLikeAspectRatiosTogether) {
-  std::vector<IndexEntry> index(128);
+  std::vector<IndexEntry> index(512);
   for (std::size_t i = 0; i < index.size(); ++i) {
     index[i].width = i % 2 == 0 ? 640 : 480;
     index[i].height = i % 2 == 0 ? 480 : 640;
@@ -303,7 +303,7 @@ TEST(EpochPlan, PutsLikeAspectRatiosTogether) {
 // Portraits and landscapes, as COCO has them, in lanes that hold different shares of each.
 TEST(EpochPlan, PadsLittleInBothShuffles) {
   const RandomStream random{.seed = 12};
-  std::vector<IndexEntry> index(4000);
+  std::vector<IndexEntry> index(8000);
   for (std::size_t i = 0; i < index.size(); ++i) {
     const int side = static_cast<int>(400 + random.below(2 * i, 100));
     const bool portrait = random.unit(2 * i + 1) < 0.3;
