@@ -40,6 +40,10 @@ struct CommandLine {
       throw Error(ErrorKind::kUsage, "packing, --merge, --verify and --inspect exclude each other",
                   "run them one after the other");
     }
+    if (!merge.empty() && (!pack.part.empty() || pack.parts > 0)) {
+      throw Error(ErrorKind::kUsage, "--merge takes all parts, whose number it finds itself",
+                  "leave --part and --parts out");
+    }
     inspect.validate();
     if (is_url(pack.output)) {
       throw Error(ErrorKind::kUsage,

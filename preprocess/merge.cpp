@@ -65,18 +65,18 @@ std::vector<PackPart> all_parts(const std::string& output) {
                 cat("remove those of one number from ", journal_folder(output)));
   }
   std::vector<PackPart> parts;
+  constexpr std::size_t kNamed = 20;
   std::string missing, commands;
   std::size_t missing_count = 0;
   for (std::size_t number = 1; number <= count; ++number) {
     parts.push_back({.number = number, .count = count});
     if (is_finished(output, parts.back())) continue;
-    constexpr std::size_t kNamed = 20;
     if (++missing_count > kNamed) continue;
     missing += cat(missing.empty() ? "" : ", ", number);
     commands += cat(commands.empty() ? "" : ", ", "--part ", parts.back().text());
   }
   if (missing_count == 0) return parts;
-  const char* const more = missing.size() < missing_count ? ", ..." : "";
+  const char* const more = missing_count > kNamed ? ", ..." : "";
   throw Error(ErrorKind::kNoInput,
               cat(output, ": ", missing_count, " of ", count, " parts ",
                   missing_count == 1 ? "is" : "are", " not packed (", missing, more, ")"),

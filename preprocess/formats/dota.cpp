@@ -142,8 +142,8 @@ class DotaReader {
       throw Error(ErrorKind::kData,
                   cat(path, ": describes ", escaped(image), ", which ", escaped(first->second),
                       " already describes"),
-                  cat("give --annotations the folder of one set, as ", source_.path, "/",
-                      label_name.substr(0, label_name.rfind('/'))));
+                  cat("give --annotations the folder of one set, as ",
+                      std::filesystem::path(path).parent_path().string()));
     }
     out_.images.push_back({.id = image_id, .file_name = image});
     for (const TextLine& line : files_.read_lines(path, label_name)) {

@@ -181,6 +181,14 @@ TEST_F(Parts, MissingOnesAreNamed) {
   }
 }
 
+TEST_F(Parts, ManyMissingOnesAreNotAllNamed) {
+  const PackOptions options = coco_.options("set");
+  pack(part_of(options, 1, 22));
+  EXPECT_THAT(refusal_of(ErrorKind::kNoInput, [&] { merge(options); }),
+              HasSubstr("21 of 22 parts are not packed (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, "
+                        "14, 15, 16, 17, 18, 19, 20, 21, ...)"));
+}
+
 TEST_F(Parts, WithOtherNumbersOrOptionsAreRefused) {
   const PackOptions options = coco_.options("set");
   pack(part_of(options, 1, 3));
