@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -48,17 +49,42 @@ std::pair<std::string, std::string> recipe_before(const RunStart& start) {
   return {recipe, recipe == kAutoRecipe ? "" : cat("recipe ", recipe, ", as the run began")};
 }
 
-// A recipe is chosen: an optimizer and its learning rate belong together, so who gives one of them
-// gets the options' default of the other.
-Cli::Settings settings_of(const std::string& recipe, const Cli& cli) {
+// A recipe is chosen; whoever gives an option gets the options' own defaults of those that belong
+// to it: a rate is for its optimizer, a weight for its loss. With --stage-limit there may be no
+// room for all shards, which --shuffle global reads at once.
+void leave_out_what_is_given(Cli::Settings& settings, const Cli& cli) {
+  static const std::multimap<std::string, std::string> kBelongs = {{"optimizer", "lr"},
+                                                                   {"optimizer", "weight-decay"},
+                                                                   {"lr", "optimizer"},
+                                                                   {"lr", "weight-decay"},
+                                                                   {"focal-alpha", "class-loss"},
+                                                                   {"focal-gamma", "class-loss"},
+                                                                   {"box-loss", "box-loss-weight"},
+                                                                   {"stage-limit", "shuffle"}};
+  for (const auto& [given, name] : kBelongs) {
+    if (!cli.given(given)) continue;
+    std::erase_if(settings, [&name = name](const auto& one) { return one.first == name; });
+  }
+}
+
+// Runs that an earlier version began with the recipe `small` had the options' defaults of these.
+void leave_out_what_is_newer(Cli::Settings& settings,
+                             const std::map<std::string, std::string>& before) {
+  static const Cli::Settings kFormer = {
+      {"class-loss", "focal"}, {"box-loss-weight", "1"}, {"shuffle", "sharded"}};
+  for (const auto& [name, value] : kFormer) {
+    const auto stored = before.find(name);
+    if (stored != before.end() && stored->second != value) continue;
+    std::erase_if(settings, [&name = name](const auto& one) { return one.first == name; });
+  }
+}
+
+Cli::Settings settings_of(const std::string& recipe, const Cli& cli, const RunStart& start) {
   const auto found = recipes().find(recipe);
   if (found == recipes().end()) return {};
   Cli::Settings settings = found->second;
-  if (cli.given("optimizer") || cli.given("lr")) {
-    std::erase_if(settings, [](const auto& one) {
-      return one.first == "optimizer" || one.first == "lr" || one.first == "weight-decay";
-    });
-  }
+  leave_out_what_is_given(settings, cli);
+  if (start.before) leave_out_what_is_newer(settings, *start.before);
   return settings;
 }
 
@@ -144,7 +170,7 @@ RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunS
     std::string note;
     std::tie(recipe, note) = start.before ? recipe_before(start) : choose_recipe(options, start);
     if (!note.empty()) result.notes.push_back(note);
-    result.settings = settings_of(recipe, cli);
+    result.settings = settings_of(recipe, cli, start);
     note = note_on_optimizer(recipe, cli, options);
     if (!note.empty()) result.notes.push_back(note);
     result.settings.emplace_back("recipe", recipe);

@@ -134,6 +134,22 @@ TEST(RunDefaults, KeepOptimizerAndRateTogether) {
   EXPECT_EQ(rule.options.recipe, kSmallRecipe);
 }
 
+// What the recipe says of an option that belongs to one that is given is not for it.
+TEST(RunDefaults, OfLossesAndOrderGiveWayToWhatIsGiven) {
+  Command plain({});
+  EXPECT_EQ(plain.on(kPhotographs).loss.class_loss, ClassLossKind::kQualityFocal);
+  EXPECT_EQ(plain.options.loss.box_weight, 2);
+  EXPECT_EQ(plain.options.data.shuffle, Shuffle::kGlobal);
+  Command alpha({"--focal-alpha", "0.5"});
+  EXPECT_EQ(alpha.on(kPhotographs).loss.class_loss, ClassLossKind::kFocal);
+  EXPECT_EQ(alpha.options.loss.box_weight, 2);
+  Command box({"--box-loss", "smooth-l1"});
+  EXPECT_EQ(box.on(kPhotographs).loss.box_weight, 1);
+  EXPECT_EQ(box.options.loss.class_loss, ClassLossKind::kQualityFocal);
+  Command limit({"--stage-limit", "5GiB"});
+  EXPECT_EQ(limit.on(kPhotographs).data.shuffle, Shuffle::kSharded);
+}
+
 TEST(RunDefaults, LeaveNamedRecipesAlone) {
   std::vector<std::string> names = {kNoRecipe};
   for (const auto& [name, settings] : recipes()) {
@@ -188,15 +204,31 @@ TEST(RunDefaults, HaveTheShapeOfPublishedRecipes) {
 
 TEST(RunDefaults, OfARunThatContinuesAreThoseItBeganWith) {
   RunStart start{.image_count = 5000, .steps_per_epoch = 313};
-  start.before = Texts{{"recipe", "small"}, {"epochs", "250"}, {"validate-every", "10"}};
+  start.before = Texts{{"recipe", "small"},      {"epochs", "250"},
+                       {"validate-every", "10"}, {"class-loss", "quality-focal"},
+                       {"box-loss-weight", "2"}, {"shuffle", "global"}};
   Command same({});
   EXPECT_EQ(same.on(start).recipe, kSmallRecipe);
+  EXPECT_EQ(same.options.loss.class_loss, ClassLossKind::kQualityFocal);
+  EXPECT_EQ(same.options.loss.box_weight, 2);
+  EXPECT_EQ(same.options.data.shuffle, Shuffle::kGlobal);
   EXPECT_EQ(same.options.length.epochs, 250);
   EXPECT_EQ(same.options.validation.every_epochs, 10);
   EXPECT_THAT(same.defaults.notes, ElementsAre("recipe small, as the run began"));
   Command longer({"--epochs", "300"});
   EXPECT_EQ(longer.on(start).length.epochs, 300);
   EXPECT_EQ(longer.options.recipe, kSmallRecipe);
+  // The recipe of an earlier version had the options' own losses and order; before that, there were
+  // no options of losses.
+  for (const Texts& more : {Texts{}, {{"class-loss", "focal"}, {"box-loss-weight", "1"}}}) {
+    start.before = Texts{{"recipe", "small"}, {"shuffle", "sharded"}};
+    start.before->insert(more.begin(), more.end());
+    Command older({});
+    EXPECT_EQ(older.on(start).loss.class_loss, ClassLossKind::kFocal);
+    EXPECT_EQ(older.options.loss.box_weight, 1);
+    EXPECT_EQ(older.options.data.shuffle, Shuffle::kSharded);
+    EXPECT_EQ(older.options.optimizer.rule.kind, OptimizerKind::kAdamW);
+  }
   // Runs of earlier versions, and those that named a recipe.
   for (const char* before : {"none", "torchvision-v1"}) {
     start.before = Texts{{"recipe", before}, {"warmup-steps", "1000"}};
