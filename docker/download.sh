@@ -43,22 +43,29 @@ to another mirror" ;;
   esac
 }
 
-# Finds out before the download whether it would be a different file from the table's.
+# Finds out before the download whether it would be a different file from the table's. Where BYTES is
+# -, the server says how many: in `bytes` of the caller.
 check_offer() {  # FILE BYTES PATH
   local offered code=0
   offered=$(curl --silent --fail --location --head --connect-timeout 20 --output /dev/null \
     --write-out '%header{content-length}' "$url/$1") || code=$?
   [ "$code" = 0 ] || explain_curl "$code" "$1" "$3"
+  if [ "$2" = - ]; then
+    [ -n "$offered" ] || fail 65 "$url/$1: the server does not tell its size; hint: set $url_variable to a mirror"
+    bytes=$offered
+    return
+  fi
   [ -z "$offered" ] || [ "$offered" = "$2" ] ||
     fail 65 "$url/$1: is another file (got $offered bytes, want $2); hint: set $url_variable to a mirror"
 }
 
-# Removes what cannot be continued: it is not the file that the table names.
+# Removes what cannot be continued: it is not the file that the table names, by the whole hash or its
+# beginning.
 check_hash() {  # FILE SHA256 PATH
   local got
   say "${1##*/}: checking"
   got=$(sha256sum <"$3")
-  [ "${got%% *}" = "$2" ] || {
+  [[ ${got%% *} == "$2"* ]] || {
     rm -f "$3"
     fail 65 "$url/$1: is damaged or another file, and was removed (got SHA-256 ${got%% *}, want $2); \
 hint: run the same command again, or set $url_variable to a mirror"
@@ -69,6 +76,7 @@ hint: run the same command again, or set $url_variable to a mirror"
 # who put it there.
 download() {  # FILE BYTES SHA256 PATH
   local file=$1 bytes=$2 path=$4 part=$4.part before code stalled=0 progress=--no-progress-meter
+  [ "$bytes" != - ] || [ ! -s "$path" ] || bytes=$(size_of "$path")
   if [ "$(size_of "$path")" = "$bytes" ]; then
     check_hash "$file" "$3" "$path"
     return

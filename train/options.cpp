@@ -20,8 +20,7 @@
 namespace retina {
 namespace {
 
-constexpr int kMostImages = 65536;                  // of a step
-constexpr const char* kWeightsByName = "resnet50";  // the recipes' backbones by name
+constexpr int kMostImages = 65536;  // of a step
 constexpr int kMostThreads = 1024;
 constexpr int kMostPreview = 1000;  // samples on one page
 
@@ -156,12 +155,13 @@ void check_sources(const TrainOptions& o) {
                 "leave one or the other out");
   }
   check_options_of_task(o);
-  const PretrainedWeights* const backbone = find_pretrained(facts_of_recipe(o.recipe).backbone);
-  if (o.model.init.empty() && backbone != nullptr && !is_synthetic) {
+  const std::string published = facts_of_recipe(o.recipe).backbone;
+  if (o.model.init.empty() && !published.empty() && !is_synthetic) {
+    const PretrainedWeights* const backbone = find_backbone(published, o.model.backbone);
     throw Error(
         ErrorKind::kConfig,
         cat("--recipe ", o.recipe, ": begins with a pretrained backbone, --init is missing"),
-        o.model.backbone == kWeightsByName
+        backbone != nullptr
             ? cat(fetch_command(*backbone, o.data.first_train()), ", then --init ", backbone->name,
                   "; --init none trains from scratch")
             : cat("import a ", o.model.backbone, " of ImageNet with retina-convert --import, then ",

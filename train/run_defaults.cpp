@@ -177,8 +177,8 @@ RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunS
   }
   if (recipe == kMlperfRecipe && options.model.init.empty() && !start.before) {
     result.notes.push_back(
-        "recipe mlperf from scratch: the benchmark begins with a ResNeXt-50 of ImageNet; --init "
-        "takes what retina-convert --import makes of torchvision's");
+        "recipe mlperf from scratch: the benchmark begins with a ResNeXt-50 of ImageNet, --init "
+        "imagenet-v1-resnext50_32x4d");
   }
   const RecipeFacts facts = facts_of_recipe(recipe);
   if (facts.fits_data) {

@@ -409,6 +409,8 @@ void TrainingRun::fail(const Error& error) {
   // Rank 0 reports it and ends the job; the others wait for that.
   if (!communicator.is_root()) communicator.barrier();
   saving.finish();
+  monitor.finish_progress();
+  monitor.write_report();  // the curves up to here show what went wrong
   throw Error(error);
 }
 

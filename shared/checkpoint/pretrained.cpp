@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFolder = "weights";
+constexpr const char* kWeightsByName = "resnet50";  // names without a backbone are its
 
 std::vector<PretrainedWeights> parse_table(const std::string& text) {
   std::vector<PretrainedWeights> table;
@@ -62,6 +63,11 @@ fs::path data_folder(const std::string& near) {
   return around.filename() == "shards" ? folder_around(around) : around;
 }
 
+// "imagenet-v2-resnet18" beside "imagenet-v2", which is ResNet-50's.
+bool is_of_other_backbone(const std::string& name) {
+  return name.starts_with("imagenet-") && std::count(name.begin(), name.end(), '-') > 1;
+}
+
 // A word of a shell's command line.
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain = "_-./+,:@%";
@@ -89,9 +95,9 @@ const std::vector<PretrainedWeights>& pretrained_weights() {
 std::string pretrained_names() {
   std::string text;
   for (const auto& weights : pretrained_weights()) {
-    text += cat(text.empty() ? "" : ", ", weights.name);
+    if (!is_of_other_backbone(weights.name)) text += cat(weights.name, ", ");
   }
-  return text;
+  return text + "imagenet-v1-BACKBONE, imagenet-v2-BACKBONE";
 }
 
 const PretrainedWeights* find_pretrained(const std::string& name) {
@@ -99,6 +105,10 @@ const PretrainedWeights* find_pretrained(const std::string& name) {
     if (weights.name == name) return &weights;
   }
   return nullptr;
+}
+
+const PretrainedWeights* find_backbone(const std::string& name, const std::string& backbone) {
+  return find_pretrained(backbone == kWeightsByName ? name : cat(name, "-", backbone));
 }
 
 const PretrainedWeights* pretrained_of_file(const std::string& path) {

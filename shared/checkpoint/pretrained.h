@@ -20,10 +20,13 @@ struct PretrainedWeights {
 
 // In the table's order.
 const std::vector<PretrainedWeights>& pretrained_weights();
-// "coco-v2, coco-v1, ..."
+// "coco-v2, coco-v1, ..., imagenet-v2-BACKBONE".
 std::string pretrained_names();
 // Null for anything but the name of one.
 const PretrainedWeights* find_pretrained(const std::string& name);
+// `name`'s of another backbone: imagenet-v2 of resnet18 is imagenet-v2-resnet18. Null where there
+// is none.
+const PretrainedWeights* find_backbone(const std::string& name, const std::string& backbone);
 // The one whose file `path` ends with; null for another file.
 const PretrainedWeights* pretrained_of_file(const std::string& path);
 

@@ -41,10 +41,15 @@ class Pretrained : public testing::Test {
 
 TEST_F(Pretrained, TheTableIsThatOfRetinaWeights) {
   EXPECT_EQ(read_file(cat(RETINA_SOURCE_DIR, "/docker/weights.txt")), kWeightsTable);
-  EXPECT_EQ(pretrained_names(), "coco-v2, coco-v1, imagenet-v2, imagenet-v1");
+  EXPECT_EQ(pretrained_names(),
+            "coco-v2, coco-v1, imagenet-v2, imagenet-v1, imagenet-v1-BACKBONE, "
+            "imagenet-v2-BACKBONE");
   EXPECT_EQ(coco_.source, "retinanet_resnet50_fpn_v2_coco-5905b1c5.pth");
   EXPECT_EQ(coco_.file(), "retinanet_resnet50_fpn_v2_coco-5905b1c5.pt");
   EXPECT_EQ(find_pretrained("coco-v3"), nullptr);
+  EXPECT_EQ(find_backbone("imagenet-v2", "resnet50"), find_pretrained("imagenet-v2"));
+  EXPECT_EQ(find_backbone("imagenet-v2", "regnet_x_1_6gf")->source, "regnet_x_1_6gf-a12f2b72.pth");
+  EXPECT_EQ(find_backbone("imagenet-v2", "resnet18"), nullptr) << "torchvision has v1 alone";
   EXPECT_EQ(find_pretrained(""), nullptr);
   EXPECT_EQ(pretrained_of_file("a/b/" + coco_.file()), &coco_);
   EXPECT_EQ(pretrained_of_file(coco_.source), nullptr) << "not imported";

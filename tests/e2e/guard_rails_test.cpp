@@ -281,7 +281,7 @@ TEST(Recipes, EndWithOneLineWithoutTheirBackbone) {
   const Job job;
   std::vector<std::string> command =
       job.train_command(job / "run", 1, {"--recipe", "torchvision-v2", "--check-args"});
-  // The weights that have a name are a ResNet-50's.
+  // torchvision has no ResNet-18 of IMAGENET1K_V2.
   EXPECT_THAT(run_process(command).err, HasSubstr("hint: import a resnet18 of ImageNet with "
                                                   "retina-convert --import, then --init FILE"));
   set_value(command, "--backbone", "resnet50");

@@ -152,6 +152,12 @@ class RetinaWeights(DownloadTest):
     def test_the_names_begin_the_published_hashes(self):
         lines = (SOURCE / "docker/weights.txt").read_text().splitlines()
         rows = [line.split() for line in lines if not line.startswith("#")]
+        others = [row for row in rows if row[2] == "-"]
+        for name, file, _, digits in others:
+            self.assertRegex(digits, "^[0-9a-f]{8}$")
+            self.assertRegex(name, "^imagenet-v[12]-" + file.removesuffix(f"-{digits}.pth") + "$")
+        self.assertEqual(len({file for _, file, _, _ in others}), 27)
+        rows = [row for row in rows if row not in others]
         stems = {"coco-v2": "retinanet_resnet50_fpn_v2_coco", "coco-v1": "retinanet_resnet50_fpn_coco",
                  "imagenet-v2": "resnet50", "imagenet-v1": "resnet50"}
         self.assertEqual([row[0] for row in rows], list(stems))
@@ -160,6 +166,20 @@ class RetinaWeights(DownloadTest):
             self.assertEqual(file, f"{stems[name]}-{hash_[:8]}.pth")
             self.assertGreater(int(bytes_), 10**8)
         self.assertIn("url=${WEIGHTS_URL:-https://download.pytorch.org/models}", SCRIPT.read_text())
+
+    # Of some weights torchvision publishes no size, and the first digits of the hash.
+    def test_sizes_come_from_the_server_where_the_table_has_none(self):
+        rows = [line.split() for line in self.mirror.table.read_text().splitlines()]
+        short = [(name, file, "-", hash_[:8]) for name, file, _, hash_ in rows]
+        self.mirror.table.write_text("".join(" ".join(row) + "\n" for row in short))
+        self.assertIn("already there", self.fetch().stdout)  # not without a name
+        self.mirror.break_after = [5]
+        self.expect_done(short[0][0], names=[short[0][1].removesuffix(".pth")])
+        self.mirror.tells_sizes = False
+        self.expect_refusal(65, "does not tell its size", words=[short[1][0]])
+        self.mirror.tells_sizes = True
+        (self.room / "mirror" / short[1][1]).write_text("another file")
+        self.expect_refusal(65, f"want {short[1][3]}", words=[short[1][0]])
 
     def test_where_curl_is_installed_the_certificates_are_too(self):
         for name in ("Makefile", "docker/Dockerfile"):

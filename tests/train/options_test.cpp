@@ -516,6 +516,9 @@ TEST(Recipes, BackbonesHaveNames) {
     const std::string backbone = facts_of_recipe(recipe).backbone;
     EXPECT_TRUE(backbone.empty() || find_pretrained(backbone) != nullptr) << recipe;
   }
+  for (const std::string& backbone : backbone_names()) {
+    EXPECT_NE(find_backbone("imagenet-v1", backbone), nullptr) << backbone;
+  }
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 RetinaNet, the same weights and tiles, in turns.
 
     python3 tests/bench/infer/tiles.py [--backbone resnet50] [--image 3000 2000] [--tile 800] [--rounds 5]
+        [--model checkpoint|onnx|int8]
 
 This Python needs torch, torchvision and Pillow. Ours is the whole program, its start included; the loop's
-clock runs from opening the file to the merged boxes, without imports and the model's loading. Prints a
-line of JSON a round and the medians."""
+clock runs from opening the file to the merged boxes, without imports and the model's loading. --model: what
+retina-eval reads, a checkpoint or what retina-convert makes of it (int8 is not the loop's arithmetic: how
+far its AP is from f32's is for retina-convert to say). Prints a line of JSON a round and the medians."""
 
 import argparse
 import json
@@ -60,6 +62,20 @@ def peer(options):
     print(json.dumps({"tiles_per_second": len(tiles) / (time.perf_counter() - start)}))
 
 
+def convert(folder, options):
+    """first.pt to first.onnx, calibrated by tiles of the image."""
+    width, height = options.image
+    large = json.loads((folder / "boxes.json").read_text())
+    large["images"] = [{"id": 1, "file_name": "large.jpg", "width": width, "height": height}]
+    large["annotations"] = [{"id": 1, "image_id": 1, "category_id": 1, "iscrowd": 0, "area": 1e4, "bbox": [9, 9, 100, 100]}]
+    (folder / "large.json").write_text(json.dumps(large))
+    run(BIN / "coco-pack", "--annotations", folder / "large.json", "--images", folder, "--output", folder / "tiles",
+        "--tile", options.tile)
+    weights = ["int8", "--calibration-images", 4] if options.model == "int8" else ["f32"]
+    run(BIN / "retina-convert", "--checkpoint", folder / "first.pt", "--output", folder / "first.onnx", "--data",
+        folder / "tiles", "--verification-images", 1, "--weights", *weights)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backbone", default="resnet50")
@@ -67,6 +83,7 @@ def main():
     parser.add_argument("--image", type=int, nargs=2, default=[3000, 2000], metavar=("W", "H"))
     parser.add_argument("--tile", type=int, default=800)
     parser.add_argument("--overlap", type=float, default=.2)
+    parser.add_argument("--model", default="checkpoint", choices=["checkpoint", "onnx", "int8"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--min-side", type=int, help="the tile's side")
@@ -96,9 +113,13 @@ def main():
             folder / "first.pth", "--backbone", options.backbone, *sides, "--write-weights")
         run(BIN / "retina-convert", "--import", folder / "first.pth", "--output", folder / "first.pt",
             "--categories", folder / "boxes.json", *sides)
+        model = folder / "first.pt"
+        if options.model != "checkpoint":
+            model = folder / "first.onnx"
+            convert(folder, options)
         for number in range(options.rounds):
             start = time.perf_counter()
-            run(BIN / "retina-eval", "--model", folder / "first.pt", "--images", folder / "large.jpg",
+            run(BIN / "retina-eval", "--model", model, "--images", folder / "large.jpg",
                 "--output", folder / "found", "--overwrite", "--device", "cpu", "--tile", options.tile,
                 "--tile-overlap", options.overlap, "--tile-whole", "off", "--compute-threads",
                 options.threads)
@@ -109,7 +130,7 @@ def main():
                 results[name].append(one["tiles_per_second"])
                 print(json.dumps({"who": name, "round": number + 1} | one), flush=True)
     mine, other = (statistics.median(results[who]) for who in ("ours", "theirs"))
-    print(f"{options.backbone}, {count} tiles of {options.tile} px, {options.threads} threads: medians of "
+    print(f"{options.backbone}, {options.model}, {count} tiles of {options.tile} px, {options.threads} threads: medians of "
           f"{options.rounds} rounds: {mine:.2f} and {other:.2f} tiles/s, ratio {mine / other:.2f}")
 
 
