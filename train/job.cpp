@@ -307,6 +307,7 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
 void open_run(Job& job) {
   const TrainOptions& options = job.options;
   RunConfig config = make_config(job);
+  const bool is_new = !path_exists(options.output);
   try {
     job.dir = std::make_unique<RunDir>(options.output);
   } catch (const Error& error) {
@@ -314,7 +315,12 @@ void open_run(Job& job) {
     if (!open_finished_run(job, config)) throw;
     return;
   }
-  check_start(job, config);
+  try {
+    check_start(job, config);
+  } catch (...) {
+    if (is_new) job.dir->withdraw();
+    throw;
+  }
   if (options.checkpoints.overwrite) job.dir->clear();
   job.dir->remove_leftovers();
   job.dir->write_config(config);

@@ -42,6 +42,7 @@ class ResumeFile : public testing::Test {
 TEST_F(ResumeFile, WantsTheOptionsThatDecideTheResult) {
   expect_refusal(train(job_ / "other", 4, {"--resume", newest_, "--seed", "2", "--ema", "0.5"}),
                  "its run had other settings: ema (was 0, now 0.5), seed (was 1, now 2)");
+  EXPECT_FALSE(path_exists(job_ / "other"));
   const ProcessResult same = train(job_ / "same", 4, {"--resume", newest_});
   EXPECT_EQ(same.exit_code, 0) << same.err;
   EXPECT_EQ(steps_logged(job_ / "same"), 1) << "step 4";

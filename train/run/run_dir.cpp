@@ -39,6 +39,12 @@ RunDir::RunDir(std::string folder, Access access) : folder_(std::move(folder)) {
     recover_file(path(name));
 }
 
+void RunDir::withdraw() {
+  std::error_code kept;
+  fs::remove(path(".lock"), kept);
+  fs::remove(folder_, kept);
+}
+
 bool RunDir::has_run() const {
   return path_exists(path(kConfigFile));
 }

@@ -32,6 +32,8 @@ class RunDir {
   std::string metrics_path() const { return path(kMetricsFile); }
   std::string report_path() const { return path(kReportFile); }
 
+  // Takes the folder back where it has nothing but the lock: no run begins after all.
+  void withdraw();
   // True when a run was begun here.
   bool has_run() const;
   // Throws kConfig when a file here has the name of a run's file but was not written by a run of
