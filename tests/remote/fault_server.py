@@ -36,7 +36,7 @@ class FaultServer:
         self.folder, self.prefix = pathlib.Path(folder), prefix
         self.faults, self.fault, self.check = [], lambda request: None, lambda request: None
         self.requests, self.lock, self.versions = [], threading.Lock(), {}
-        self.has_ranges, self.bytes_per_second = True, None
+        self.has_ranges, self.bytes_per_second, self.request_type = True, None, Request
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -65,7 +65,7 @@ class FaultServer:
         return f'"{name}-{self.versions.get(name, 0)}"'
 
     def answer(self, handler):
-        request = Request(self, handler)
+        request = self.request_type(self, handler)
         with self.lock:
             self.requests.append(request)
             refusal = self.check(request)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast photographs come over HTTP: a set by URL beside litdata's StreamingDataset and webdataset.
 
-    python3 tests/bench/data/reading.py --photographs DIR [--read 3500] [--rounds 5] [--rate 400mbit] [--rtt-ms 0]
+    python3 tests/bench/data/reading.py --photographs DIR [--read 3500] [--rounds 5] [--rate 400mbit]
 
 Packs the JPEGs of DIR, each under many ids, in shards, chunks and tars of 64 MB, and reads all of them once, with
 nothing in the cache, from one server on this machine: each reader in one process with its defaults and without
@@ -180,15 +180,10 @@ def pack(folder, photographs, count):
     return images
 
 
-def shape(rate, rtt_ms):
+def shape(rate):
     """The loopback device of this process's namespace."""
-    commands = ["ip link set lo mtu 1500 up"]
-    parent = "root"
-    if rtt_ms:
-        commands.append(f"tc qdisc add dev lo root handle 1: netem delay {rtt_ms / 2}ms limit 100000")
-        parent = "parent 1:1"
-    commands.append(f"tc qdisc add dev lo {parent} tbf rate {rate} burst 256kb latency 200ms")
-    for command in commands:
+    for command in ("ip link set lo mtu 1500 up",
+                    f"tc qdisc add dev lo root tbf rate {rate} burst 256kb latency 200ms"):
         subprocess.run(command.split(), check=True)
 
 
@@ -198,7 +193,6 @@ def main():
     parser.add_argument("--read", type=int, default=3500, help="photographs to read")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rate", help="of the link, as tc has it: 400mbit")
-    parser.add_argument("--rtt-ms", type=float, default=0, help="round trip of the shaped link")
     for hidden in ("--peer", "--root", "--serve"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--is-inside", action="store_true", help=argparse.SUPPRESS)
@@ -210,7 +204,7 @@ def main():
     if options.rate and not options.is_inside:
         os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv, "--is-inside"])
     if options.rate:
-        shape(options.rate, options.rtt_ms)
+        shape(options.rate)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         images = pack(folder, options.photographs, options.read)
@@ -242,8 +236,7 @@ def measure(case, options):
         print(json.dumps({"bench": "reading", "case": name, "images_per_second": round(count / wall, 1),
                           "megabytes_per_second": round(image_bytes / wall / 1e6, 1),
                           "core_seconds": round(core, 2), "megabytes": round(image_bytes / 1e6, 1),
-                          "rate": options.rate or "loopback", "rtt_ms": options.rtt_ms,
-                          "rounds": options.rounds, "cpu": cpu_kind()}))
+                          "rate": options.rate or "loopback", "rounds": options.rounds, "cpu": cpu_kind()}))
 
 
 if __name__ == "__main__":
