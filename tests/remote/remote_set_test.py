@@ -2,14 +2,13 @@
 import collections
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 import unittest
 
 import fault_server as faults
-from remote_case import CLEAN, DATA, IO, NO_INPUT, SECRET, USAGE, RemoteCase, program
+from remote_case import CLEAN, IO, NO_INPUT, SECRET, USAGE, RemoteCase, program
 
 RECORDS, SHARD_BYTES = 60, 100_000
 # Of the test of epochs: how many, and of which set instead of a small one (tests/README.md).
@@ -48,8 +47,7 @@ class FaultyEpochs:
 class EpochsOverFaults:
     """For a RemoteCase."""
 
-    def epochs(self, url, count, limit=0, how="used", code=0, timeout=120,
-               **environment):
+    def epochs(self, url, count, limit=0, how="used", code=0, timeout=120, **environment):
         return self.run_program("remote_reader", "epochs", url, self.scratch, count, limit, how, code=code,
                                 timeout=timeout, **environment)
 
