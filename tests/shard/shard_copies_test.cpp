@@ -263,8 +263,8 @@ TEST_F(ShardCopiesTest, OfADamagedShardAreNotKept) {
 TEST_F(ShardCopiesTest, ThatAreDamagedAreReplaced) {
   const std::string bytes = read_file(source(0));
   const auto user = open();
-  const std::string path = copies() + "/" + shard(0).file.name;
   user->copy(shard(0));
+  const std::string path = copies() + "/" + shard(0).file.name;
   flip_bit(path, 8 * 50'001);
   // A clock of a few milliseconds may have the time of the copy.
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
