@@ -229,7 +229,7 @@ std::string RemoteAccess::bearer(const std::stop_token& stop) {
         problem = "its answer has no token";
       }
     }
-    if (!may_pass(answer) || !retries.wait(answer.retry_after_s)) {
+    if (!may_pass(answer) || !retries.wait(answer)) {
       throw Error(
           ErrorKind::kNoInput,
           cat(name_, ": the machine's managed identity gives no token (IMDS: ", problem, ")"),

@@ -160,7 +160,7 @@ void RemoteFolder::State::fetch(const Fetch& fetch, HttpClient& client,
     if (!may_pass(answer)) throw error_of(fetch.file, answer, problem);
     if (retries.failed() + 1 == kTriesBeforeWarning) warn(fetch.file, problem);
     log_debug(name_of(fetch.file), ": ", access.without_secrets(problem), "; trying again");
-    const bool goes_on = retries.wait(answer.retry_after_s);
+    const bool goes_on = retries.wait(answer);
     if (stop.stop_requested()) throw DownloadStopped{};
     if (!goes_on) throw error_of(fetch.file, answer, problem);
   }

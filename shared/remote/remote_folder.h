@@ -18,8 +18,9 @@ struct RemoteOptions {
   // A connection's share of one file at a time. Azure and Amazon advise 8 to 16 MB.
   std::uint64_t part_bytes = std::uint64_t{8} << 20;
   int stall_s = 30;  // see HttpRequest
-  // Of the first files that are wanted: a host that is not there should say so soon.
-  RetryPolicy opening = {.tries = 5};
+  // Of the first files that are wanted: a host that is not there should be named soon. One that is
+  // busy is waited for: many ranks may begin at once.
+  RetryPolicy opening = {.unanswered_tries = 5};
   RetryPolicy downloading = {};  // about a minute without anything
 };
 

@@ -32,12 +32,14 @@ std::string element(const std::string& xml, const std::string& name) {
 
 }  // namespace
 
-bool Retries::wait(std::int64_t retry_after_s) {
-  if (++failed_ >= policy_.tries) return false;
+bool Retries::wait(const HttpAnswer& answer) {
+  const bool is_answered = answer.head.status != 0;
+  const int tries = is_answered ? policy_.tries : std::min(policy_.tries, policy_.unanswered_tries);
+  if (++failed_ >= tries) return false;
   const auto grown = policy_.first_pause * (std::int64_t{1} << std::min(failed_ - 1, 20));
-  const std::chrono::milliseconds pause =
-      std::max(jittered(std::min(policy_.longest_pause, grown)),
-               std::chrono::milliseconds(1000 * std::min(retry_after_s, kLongestWishSeconds)));
+  const std::chrono::milliseconds pause = std::max(
+      jittered(std::min(policy_.longest_pause, grown)),
+      std::chrono::milliseconds(1000 * std::min(answer.retry_after_s, kLongestWishSeconds)));
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any().wait_for(lock, stop_, pause, [] { return false; });

@@ -11,7 +11,8 @@
 namespace retina {
 
 struct RetryPolicy {
-  int tries = 10;  // in a row that bring nothing
+  int tries = 10;             // in a row that bring nothing
+  int unanswered_tries = 10;  // of them by a server that says nothing at all
   std::chrono::milliseconds first_pause{500}, longest_pause{30'000};
 };
 
@@ -25,8 +26,9 @@ class Retries {
 
   // Something came: begins anew.
   void reset() { failed_ = 0; }
-  // After a failure: waits, and returns false when there is no further try, or when it is stopped.
-  bool wait(std::int64_t retry_after_s);
+  // After a failure: waits, as long as the server asks for at least, and returns false when there
+  // is no further try, or when it is stopped.
+  bool wait(const HttpAnswer& answer);
   int failed() const { return failed_; }
 
  private:

@@ -148,8 +148,12 @@ class ShardCopies::Claim {
     holds_ = copies_.claimed_.insert(name_).second;
   }
   ~Claim() {
-    const std::lock_guard lock(copies_.mutex_);
-    if (holds_) copies_.claimed_.erase(name_);
+    if (!holds_) return;
+    {
+      const std::lock_guard lock(copies_.mutex_);
+      copies_.claimed_.erase(name_);
+    }
+    copies_.unclaimed_.notify_all();
   }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
@@ -210,9 +214,16 @@ ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead* ahead) 
 ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahead) {
   const std::string temporary = path_of(shard) + ".tmp";
   int renamed = 0;
-  for (int looks = 1;; ++looks, std::this_thread::sleep_for(kLook)) {
+  bool is_claimed = false;  // by another thread, which tells when it is done
+  const auto wait = [&] {
+    if (!is_claimed) return std::this_thread::sleep_for(kLook);
+    std::unique_lock lock(mutex_);
+    unclaimed_.wait_for(lock, kLook, [&] { return !claimed_.contains(shard.file.name); });
+  };
+  for (int looks = 1;; ++looks, wait()) {
     if (std::optional<MappedFile> file = find(shard)) return {.file = std::move(*file)};
     const Claim claim(*this, shard.file.name);
+    is_claimed = !claim.holds();
     if (claim.holds()) {
       const Descriptor file(temporary, O_RDWR | O_CREAT);
       if (!file) fail_to_copy(folder_);
@@ -273,7 +284,16 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
     errno = code.value();
     fail_to_copy(folder_);
   }
+  if (::fstat(temporary, &status) == 0) {
+    const std::lock_guard lock(mutex_);
+    compared_[shard.file.name] = state_of(status);
+  }
   return result;
+}
+
+ShardCopies::FileState ShardCopies::state_of(const struct stat& status) {
+  return {static_cast<std::int64_t>(status.st_dev), static_cast<std::int64_t>(status.st_ino),
+          status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 bool ShardCopies::fill(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const {
@@ -312,10 +332,21 @@ std::optional<MappedFile> ShardCopies::find(const ManifestShard& shard) const {
       static_cast<std::uint64_t>(status.st_size) != shard.file.size_bytes) {
     return std::nullopt;
   }
+  const FileState state = state_of(status);
+  const auto is_compared = [&] {
+    const std::lock_guard lock(mutex_);
+    const auto at = compared_.find(shard.file.name);
+    return at != compared_.end() && at->second == state;
+  };
+  if (is_compared()) return mapped(file.get(), shard.file.size_bytes, path_of(shard));
   try {
     if (xxh3_file(cat("/proc/self/fd/", file.get())) != shard.file.xxh3) return std::nullopt;
   } catch (const Error&) {
     return std::nullopt;  // the disk cannot read it back
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    compared_[shard.file.name] = state;
   }
   return mapped(file.get(), shard.file.size_bytes, path_of(shard));
 }

@@ -11,8 +11,13 @@
 // another user's, a process has a folder of its own.
 #pragma once
 
+#include <sys/stat.h>
+
+#include <array>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -108,10 +113,16 @@ class ShardCopies {
   std::string source_folder_, scratch_, id_;
   ReadSource read_source_{};
   const RemoteFolder* remote_ = nullptr;  // instead
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::set<std::string> claimed_;  // shards that a thread of this process is copying
-  std::string folder_{};           // empty: not opened yet
-  Descriptor lock_;                // on the folder
+  std::condition_variable unclaimed_;
+  // The files whose hash this process has compared, by name: a reader that finds what its stager
+  // made need not do it again.
+  using FileState = std::array<std::int64_t, 4>;  // device, inode, time of the last write
+  static FileState state_of(const struct stat& status);
+  mutable std::map<std::string, FileState> compared_;
+  std::string folder_{};  // empty: not opened yet
+  Descriptor lock_;       // on the folder
 };
 
 }  // namespace retina

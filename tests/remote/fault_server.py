@@ -12,9 +12,11 @@ import hashlib
 import hmac
 import http.server
 import pathlib
+import random
 import re
 import socket
 import struct
+import sys
 import threading
 import time
 import urllib.parse
@@ -24,13 +26,17 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
+    def handle_error(self, request, address):
+        if not isinstance(sys.exc_info()[1], OSError):  # a client may go at any time
+            super().handle_error(request, address)
+
 
 class FaultServer:
     def __init__(self, folder, prefix=""):
         self.folder, self.prefix = pathlib.Path(folder), prefix
         self.faults, self.fault, self.check = [], lambda request: None, lambda request: None
         self.requests, self.lock, self.versions = [], threading.Lock(), {}
-        self.has_ranges, self.bytes_per_second = True, None
+        self.has_ranges, self.bytes_per_second, self.request_type = True, None, Request
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -59,7 +65,7 @@ class FaultServer:
         return f'"{name}-{self.versions.get(name, 0)}"'
 
     def answer(self, handler):
-        request = Request(self, handler)
+        request = self.request_type(self, handler)
         with self.lock:
             self.requests.append(request)
             refusal = self.check(request)
@@ -188,9 +194,17 @@ def gzipped(request):
 
 
 def flipped(request):
-    """A wrong bit that nothing but the hash can tell."""
+    """A wrong bit somewhere that nothing but the hash can tell."""
+    def change(code, headers, body):
+        at = random.randrange(len(body)) if body else 0
+        return code, headers, body[:at] + bytes([body[at] ^ 1]) + body[at + 1:] if body else body
+    request.serve(change)
+
+
+def stale(request):
+    """An earlier version of the object, as a cache may have it: other content, its own ETag."""
     request.serve(lambda code, headers, body:
-                  (code, headers, bytes([body[0] ^ 1]) + body[1:] if body else body))
+                  (code, headers | {"ETag": f'"{request.name}-earlier"'}, body[::-1]))
 
 
 def changed(request):

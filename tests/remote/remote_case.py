@@ -38,9 +38,9 @@ class RemoteCase(unittest.TestCase):
         self.addCleanup(server.__exit__)
         return server
 
-    def run_program(self, name, *words, code=0, **environment):
+    def run_program(self, name, *words, code=0, timeout=120, **environment):
         done = subprocess.run([program(name), *map(str, words)], capture_output=True, text=True,
-                              timeout=120, env=CLEAN | environment)
+                              timeout=timeout, env=CLEAN | environment)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 

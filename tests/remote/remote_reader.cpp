@@ -51,8 +51,8 @@ int download(const std::vector<std::string>& words) {
   return 0;
 }
 
-// Each epoch's line is the hash of all records in the order of the index, whatever the order and
-// the threads that read them; and the most that the copies ever were.
+// Each epoch's line is the hash of all records, with every field, in the order of the index,
+// whatever the order and the threads that read them; and the most that the copies ever were.
 int epochs(const std::vector<std::string>& words) {
   const std::string& scratch = words.at(2);
   const std::uint64_t limit = number(words.at(4));
@@ -79,7 +79,7 @@ int epochs(const std::vector<std::string>& words) {
       threads.push_back(std::async(std::launch::async, [&] {
         for (std::size_t at = 0; (at = next++) < order.size();) {
           const Record record = set.read(order[at]);
-          hashes[order[at]] = xxh3(record.image) ^ static_cast<std::uint64_t>(record.image_id);
+          hashes[order[at]] = xxh3(encode_record(record));
           if (limit > 0) {
             most_bytes = std::max(most_bytes, ShardCopies::copied_bytes(scratch));
           }

@@ -1,19 +1,79 @@
 """Data sets behind URLs: ShardSet and coco-pack on a server with faults."""
+import collections
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 import unittest
 
 import fault_server as faults
-from remote_case import CLEAN, DATA, IO, NO_INPUT, SECRET, USAGE, RemoteCase, program
+from remote_case import CLEAN, IO, NO_INPUT, SECRET, USAGE, RemoteCase, program
 
 RECORDS, SHARD_BYTES = 60, 100_000
+# Of the test of epochs: how many, and of which set instead of a small one (tests/README.md).
+EPOCHS, EPOCHS_SET = int(os.environ.get("RETINA_EPOCHS", 2)), os.environ.get("RETINA_EPOCHS_SET")
 
 
-class RemoteSet(RemoteCase):
+class FaultyEpochs:
+    """A fault for three of ten requests, and storms of 503 in many epochs; `counts` says how many of each."""
+    kinds = {"cut": faults.cut, "closed": faults.closed, "truncated": faults.truncated, "reset": faults.reset,
+             "wrong range": faults.wrong_range, "too long": faults.too_long, "503": faults.status(503),
+             "429": faults.status(429), "without length": faults.without_length, "gzipped": faults.gzipped,
+             "other ETag": faults.changed, "flipped": faults.flipped, "stale": faults.stale}
+    # Only a hash can tell. The same wrong bytes twice would be damage of the file itself.
+    wrong_content = ("flipped", "stale")
+
+    def __init__(self, kinds):
+        self.kinds, self.seed = kinds, random.randrange(10**6)
+        self.draw, self.counts, self.last, self.storm_ends = random.Random(self.seed), collections.Counter(), {}, 0
+
+    def fault(self, request):
+        kind = self.draw.choice(list(self.kinds)) if self.draw.random() < 0.3 else None
+        now, is_text = time.monotonic(), request.name.endswith(".json")
+        if now >= self.storm_ends and EPOCHS > 10 and self.draw.random() < 0.005:
+            self.storm_ends = now + self.draw.uniform(0.2, 2)
+            self.counts["storms"] += 1
+        if now < self.storm_ends:
+            kind = "503"
+        if kind in self.wrong_content and (is_text or self.last.get(request.name) in self.wrong_content):
+            kind = None
+        if kind not in ("503", "429", "reset"):
+            self.last[request.name] = kind
+        self.counts.update([kind] if kind else [])
+        return self.kinds.get(kind)
+
+
+class EpochsOverFaults:
+    """For a RemoteCase."""
+
+    def epochs(self, url, count, limit=0, how="used", code=0, timeout=120, **environment):
+        return self.run_program("remote_reader", "epochs", url, self.scratch, count, limit, how, code=code,
+                                timeout=timeout, **environment)
+
+    def run_epochs(self, folder, url, kinds, **environment):
+        """Of the set in `folder`, which self.server has as `url`, every record compared."""
+        shards_bytes = [path.stat().st_size for path in folder.glob("*.lmdb")]
+        limit = 2 * max(shards_bytes) + (folder / "index.bin").stat().st_size + 1000
+        want = self.epochs(folder, 1).stdout.splitlines()[0]
+        # With the limit, all shards come again in each epoch.
+        for how, limit, count in (("ahead", 0, 2), ("used", limit, EPOCHS)):
+            faulty = FaultyEpochs(kinds)
+            self.server.fault, self.server.requests = faulty.fault, []
+            begin = time.monotonic()
+            done = self.epochs(url, count, limit, how, timeout=120 + 10 * count, **environment)
+            found = done.stdout.splitlines()[:count]
+            wrong = sum(line != want for line in found)
+            self.assertEqual((len(found), wrong), (count, 0), f"seed {faulty.seed}")
+            self.assertFalse(list(self.scratch.iterdir()), "the last user has ended")
+            asked = sum(request.name.endswith(".lmdb") for request in self.server.requests)
+            self.assertGreaterEqual(asked, len(shards_bytes) * (1 if limit == 0 else count))
+            print(f"{count} epochs of {sum(shards_bytes)} bytes in {len(shards_bytes)} shards, {how}: {wrong} "
+                  f"wrong, {time.monotonic() - begin:.0f} s, {len(self.server.requests)} requests, "
+                  f"{done.stderr.count('; trying again')} tries after a problem; {dict(faulty.counts)}")
+
+
+class RemoteSet(RemoteCase, EpochsOverFaults):
     def setUp(self):
         super().setUp()
         self.set = self.folder / "set"
@@ -22,32 +82,13 @@ class RemoteSet(RemoteCase):
         self.assertGreaterEqual(len(self.shards), 4)
         self.url = self.server.url + "/set"
 
-    def epochs(self, url, count, limit=0, how="used", code=0):
-        return self.run_program("remote_reader", "epochs", url, self.scratch, count, limit, how, code=code)
-
     def whole(self):
         return self.epochs(self.set, 1).stdout.splitlines()[0]
 
     def test_epochs_over_a_faulty_server_have_no_wrong_byte(self):
-        seed = random.randrange(10**6)
-        draw = random.Random(seed)
-        kinds = [faults.cut, faults.closed, faults.truncated, faults.wrong_range, faults.reset,
-                 faults.status(503), faults.status(429), faults.flipped, faults.without_length]
-        # A flipped bit twice at the same place is damage of the file itself.
-        flips = []
-
-        def fault(request):
-            kind = draw.choice(kinds) if draw.random() < 0.3 else None
-            if kind is faults.flipped and (flips or not request.name.endswith(".lmdb")):
-                return None
-            flips.extend([1] if kind is faults.flipped else [])
-            return kind
-        self.server.fault = fault
-        for how in ("used", "ahead"):
-            flips.clear()
-            found = self.epochs(self.url, 3, how=how).stdout.splitlines()
-            self.assertEqual(found, [self.whole()] * 3, f"seed {seed}")
-        self.assertFalse(list(self.scratch.iterdir()), "the last user has ended")
+        folder = self.folder / "epochs"
+        folder.symlink_to(EPOCHS_SET or self.set)
+        self.run_epochs(folder, f"{self.server.url}/epochs", FaultyEpochs.kinds)
 
     def test_each_file_comes_once_for_all_processes(self):
         self.server.bytes_per_second = 2_000_000
