@@ -14,6 +14,7 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -285,7 +286,12 @@ bool is_folder(const std::string& path) {
 }
 
 void make_folder(const std::string& path, const std::string& option) {
-  std::error_code code;
+  std::error_code code, ignored;
+  std::vector<std::string> parents;  // of the folders that are new
+  for (std::string at = path; !fs::exists(at, ignored); at = parents.back()) {
+    parents.push_back(parent_of(at));
+    if (parents.back() == at) break;
+  }
   fs::create_directories(path, code);
   if (code || !is_folder(path)) {
     throw Error(ErrorKind::kCannotCreate,
@@ -293,6 +299,7 @@ void make_folder(const std::string& path, const std::string& option) {
                     code ? code.message() : std::string("a file has this name"), ")"),
                 cat("choose another ", option, " or fix its permissions"));
   }
+  for (const std::string& parent : parents) sync_path(parent);
 }
 
 void check_can_be_folder(const std::string& path, const std::string& option) {
