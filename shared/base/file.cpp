@@ -102,6 +102,17 @@ void move_into_place(const std::string& temporary, const std::string& path) {
               cat(path, ": cannot be renamed into place (", std::strerror(code), ")"), kWriteHint);
 }
 
+// What was written a moment ago and cannot be found is no missing input: the mount is gone.
+void check_written(const std::string& temporary,
+                   const std::function<void(const std::string&)>& verify) {
+  try {
+    if (verify) verify(temporary);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoInput) throw;
+    throw Error(ErrorKind::kIo, error.what(), kMountHint);
+  }
+}
+
 // What `mode` says that a path is, where that is not a regular file.
 const char* other_than_file(mode_t mode) {
   if (S_ISREG(mode)) return nullptr;
@@ -388,7 +399,7 @@ void AtomicFile::sync_and_close() {
 
 void AtomicFile::commit(const std::function<void(const std::string&)>& verify) {
   sync_and_close();
-  if (verify) verify(temporary_);
+  check_written(temporary_, verify);
   move_into_place(temporary_, path_);
   committed_ = true;
   sync_path(parent_of(path_));
@@ -414,7 +425,7 @@ void AppendFile::sync() {
 void publish_file(const std::string& temporary, const std::string& path,
                   const std::function<void(const std::string&)>& verify) {
   sync_path(temporary);
-  if (verify) verify(temporary);
+  check_written(temporary, verify);
   move_into_place(temporary, path);
   sync_path(parent_of(path));
 }

@@ -163,7 +163,7 @@ def inject(fault):
         # Both in one line.
         lines.append(rf"ranks {min(fault.victim, fault.second_victim)}, {max(fault.victim, fault.second_victim)} ")
     if struck_again:  # where no rank is left that runs, mpirun alone sees what has died
-        errors = errors or re.findall(r"mpirun noticed that process rank .*|Process name: .*", text)
+        errors = errors or re.findall(r"(?:noticed that|due to) process rank .*|Process name: .*", text)
         lines += [rf"(process rank |,1\],)({fault.victim}|{fault.second_victim})\b"]
         if "done" in text:  # the second one came while MPI ended
             codes = codes | {-signal.SIGKILL}
