@@ -281,20 +281,22 @@ class Faults:
         wrong = wrong or self.run_again()
         return f"fault {number}, {words}: {wrong}" if wrong else ""
 
+    def cut_power_at_the_end(self):
+        """What the programs said was done stays, whatever else is lost."""
+        self.disk.put(self.disk.after(len(self.disk.changes), "none", random.Random(0)))
+        wrong = "" if self.work.result() == self.work.calm else "what was done is lost"
+        return "power cut at the end: " + wrong if wrong else self.run_again()
+
     # Each returns what happened, and what was wrong with what was left.
 
     def cut_power(self, kind, source):
         count = source.randrange(len(self.disk.changes) + 1)
         mode = source.choice(["none", "all", "one", "one-kept", "half", "half"])
-        if source.random() < .1:
-            count, mode = len(self.disk.changes), "none"  # what the programs said was done
         self.disk.put(self.disk.after(count, mode, source))
         last = self.disk.changes[count - 1] if count else None
         words = f"power cut after call {count}" + (f" ({last.call} {last.to or last.path}), {mode}" if last else "")
         began = time.time()
         wrong = self.work.problem()
-        if not wrong and count == len(self.disk.changes) and self.work.result() != self.work.calm:
-            wrong = "what was done is lost"
         self.results.append((kind, time.time() - began))
         return words, wrong
 
@@ -388,8 +390,8 @@ class DiskFaults(unittest.TestCase):
         wrong = []
         with tempfile.TemporaryDirectory() as room:
             faults = Faults(kind_of_work(Path(room).resolve()), seed)
-            for number in range(count):
-                problem = faults.inject(number, kinds)
+            for number in range(-1, count):
+                problem = faults.cut_power_at_the_end() if number < 0 else faults.inject(number, kinds)
                 if problem:
                     wrong.append(problem)
                     print(problem, flush=True)
