@@ -1,7 +1,7 @@
 """The four programs on disks that fail, and killed: every call that changes a disk may return an error, take less than
-it was given, or be the last one before `kill -9` or a power cut (disk.py). What was promised must hold: one line and the
-right exit code; no set, checkpoint, evaluation or model that is called finished and is not whole; the same command run
-again ends with the same bits.
+it was given, or be the last one before `kill -9` or a power cut (disk.py). What was promised must hold: one line and
+the right exit code; no set, checkpoint, evaluation or model that is called finished and is not whole; the same command
+run again ends with the same bits.
 
 RETINA_DISK_FAULTS=1000 injects that many into each program and prints a table; RETINA_FAULT_SEED=N repeats a run and
 RETINA_FAULT_KINDS=kill,power-cut limits it to kinds that begin so."""
@@ -94,7 +94,8 @@ class Pack(Work):
     options = []
 
     def prepare(self):
-        self.must_run(*self.program("render_scenes", "--output", self.room / "scenes", "--train", 12, "--validation", 1))
+        self.must_run(*self.program("render_scenes", "--output", self.room / "scenes", "--train", 12,
+                                    "--validation", 1))
         self.commands = [self.pack()]
 
     def pack(self, *more):
@@ -140,7 +141,8 @@ class PackOverAnother(Pack):
 class PackInParts(Pack):
     def prepare(self):
         super().prepare()
-        self.commands = [self.pack("--part", "1/2"), self.pack("--part", "2/2"), self.program("coco-pack", "--merge", self.output)]
+        self.commands = [self.pack("--part", "1/2"), self.pack("--part", "2/2"),
+                         self.program("coco-pack", "--merge", self.output)]
 
     @staticmethod
     def is_well(done):
@@ -375,7 +377,8 @@ class Faults:
         return f"run again: {self.work.leftovers()} are left" if self.work.leftovers() else ""
 
     def table(self):
-        lines = [f"{type(self.work).__name__}, seed {self.seed}", f"{'kind':24} {'count':>6} {'median s':>9} {'worst s':>8}"]
+        lines = [f"{type(self.work).__name__}, seed {self.seed}",
+                 f"{'kind':24} {'count':>6} {'median s':>9} {'worst s':>8}"]
         for kind in sorted(dict(self.results)):
             times = [seconds for other, seconds in self.results if other == kind]
             lines.append(f"{kind:24} {len(times):6} {statistics.median(times):9.2f} {max(times):8.2f}")

@@ -1,8 +1,8 @@
-"""Real ranks under mpirun, one of which fails at a random moment, or, in every third job, a second one at the same time or
-while the job ends: it ends within 10 s of the last fault, with one line that names a failed rank, and never hangs.
-`RETINA_FAULTS=1000` injects that many and prints a table; each job is watch_ranks (tests/watch). After every hundredth and
-the last a training on so many ranks loses one and goes on to the bits of an undisturbed one. RETINA_FAULT_JOBS=8: so many
-at once."""
+"""Real ranks under mpirun, one of which fails at a random moment, or, in every third job, a second one at the same
+time or while the job ends: it ends within 10 s of the last fault, with one line that names a failed rank, and never
+hangs. `RETINA_FAULTS=1000` injects that many and prints a table; each job is watch_ranks (tests/watch). After every
+hundredth and the last a training on so many ranks loses one and goes on to the bits of an undisturbed one.
+RETINA_FAULT_JOBS=8: so many at once."""
 
 import concurrent.futures
 import itertools
@@ -192,7 +192,8 @@ def inject(fault):
         wrong.append(text)
     what = fault.kind
     if fault.second:
-        what = ("one" if not struck_again else "two at once" if fault.second_after_s == 0 else "one during another's end")
+        what = ("one, the second too late" if not struck_again else
+                "two at once" if fault.second_after_s == 0 else "one during another's end")
     return "\n  ".join(wrong), what, seconds
 
 
