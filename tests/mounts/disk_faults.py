@@ -66,7 +66,8 @@ class Work:
         return ""
 
     def leftovers(self):
-        return [path for path in self.output.rglob("*") if path.suffix in (".tmp", ".old") or path.name == ".packing"]
+        return [path for path in self.output.rglob("*") if path.suffix in (".tmp", ".old") or path.name == ".packing"
+                if path.name != "checkpoints.json.tmp"]
 
     @staticmethod
     def program(name, *words):
@@ -172,13 +173,12 @@ class Train(Work):
             "--steps", self.steps, "--checkpoint-every", self.interval, *self.options)
 
     def result(self):
-        index = self.output / "checkpoints.json"
-        last = json.loads(index.read_text())["last"] if index.exists() else ""
-        if not last.endswith(f"-{self.steps:08}.pt") or not (self.output / "report.html").exists():
+        last = next(self.output.glob(f"checkpoint-*-{self.steps:08}.pt"), None)  # the index is a hint
+        if last is None or not (self.output / "report.html").exists():
             return {}
         with (self.output / "metrics.jsonl").open() as lines:
             losses = [line.get("loss") for line in map(json.loads, lines)]
-        return {"losses": losses, "tensors": self.tensors(last)}
+        return {"losses": losses, "tensors": self.tensors(last.name)}
 
     def tensors(self, checkpoint):
         with zipfile.ZipFile(self.output / checkpoint) as file:
