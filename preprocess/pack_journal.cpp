@@ -305,9 +305,18 @@ void begin_merge(const std::string& output, const Manifest& input) {
 }
 
 void remove_parts(const std::string& output) {
-  std::error_code ignored;
-  for (const PackPart& part : begun_parts(output))
-    fs::remove_all(part_folder(output, part), ignored);
+  const std::vector<PackPart> parts = begun_parts(output);
+  for (const PackPart& part : parts) {
+    std::error_code code;
+    fs::remove_all(part_folder(output, part), code);
+    // Mounts keep files that are open, such as locks.
+    if (!code || code == std::errc::directory_not_empty) continue;
+    throw Error(ErrorKind::kIo,
+                cat(part_folder(output, part), ": cannot be removed (", code.message(), ")"),
+                "fix the mount, then run the same command again");
+  }
+  // A power cut must not bring them back beside the set that is published next.
+  if (!parts.empty()) sync_path(journal_folder(output));
 }
 
 void check_journal_present(const std::string& output) {
@@ -334,7 +343,10 @@ JournalKind journal_kind(const std::string& output) {
 }
 
 void remove_journal(const std::string& output) {
+  if (!is_folder(journal_folder(output))) return;
+  // By its last file it is known as ours after a power cut, too.
   remove_all_but(journal_folder(output), {kIdentityFile});
+  sync_path(journal_folder(output));
   std::error_code ignored;
   fs::remove_all(journal_folder(output), ignored);
 }

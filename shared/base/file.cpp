@@ -14,6 +14,7 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
@@ -99,6 +100,17 @@ void move_into_place(const std::string& temporary, const std::string& path) {
   if (refused && replaced_through_aside(temporary, path)) return;
   throw Error(ErrorKind::kIo,
               cat(path, ": cannot be renamed into place (", std::strerror(code), ")"), kWriteHint);
+}
+
+// What was written a moment ago and cannot be found is no missing input: the mount is gone.
+void check_written(const std::string& temporary,
+                   const std::function<void(const std::string&)>& verify) {
+  try {
+    if (verify) verify(temporary);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoInput) throw;
+    throw Error(ErrorKind::kIo, error.what(), kMountHint);
+  }
 }
 
 // What `mode` says that a path is, where that is not a regular file.
@@ -285,7 +297,12 @@ bool is_folder(const std::string& path) {
 }
 
 void make_folder(const std::string& path, const std::string& option) {
-  std::error_code code;
+  std::error_code code, ignored;
+  std::vector<std::string> parents;  // of the folders that are new
+  for (std::string at = path; !fs::exists(at, ignored); at = parents.back()) {
+    parents.push_back(parent_of(at));
+    if (parents.back() == at) break;
+  }
   fs::create_directories(path, code);
   if (code || !is_folder(path)) {
     throw Error(ErrorKind::kCannotCreate,
@@ -293,6 +310,7 @@ void make_folder(const std::string& path, const std::string& option) {
                     code ? code.message() : std::string("a file has this name"), ")"),
                 cat("choose another ", option, " or fix its permissions"));
   }
+  for (const std::string& parent : parents) sync_path(parent);
 }
 
 void check_can_be_folder(const std::string& path, const std::string& option) {
@@ -381,7 +399,7 @@ void AtomicFile::sync_and_close() {
 
 void AtomicFile::commit(const std::function<void(const std::string&)>& verify) {
   sync_and_close();
-  if (verify) verify(temporary_);
+  check_written(temporary_, verify);
   move_into_place(temporary_, path_);
   committed_ = true;
   sync_path(parent_of(path_));
@@ -407,7 +425,7 @@ void AppendFile::sync() {
 void publish_file(const std::string& temporary, const std::string& path,
                   const std::function<void(const std::string&)>& verify) {
   sync_path(temporary);
-  if (verify) verify(temporary);
+  check_written(temporary, verify);
   move_into_place(temporary, path);
   sync_path(parent_of(path));
 }

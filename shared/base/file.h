@@ -68,7 +68,8 @@ bool is_folder(const std::string& path);
 // Whether all of a file's name follows a POSIX extended regular expression (regex(7)).
 bool name_matches(const std::string& name, const char* pattern);
 
-// Creates the folder and its parents. Throws kCannotCreate; `option` named it.
+// Creates the folder and its parents, on the disk too. Throws kCannotCreate, kIo; `option` named
+// it.
 void make_folder(const std::string& path, const std::string& option = "--output");
 
 // Throws as make_folder() where something else has the folder's name or a parent's; makes nothing.

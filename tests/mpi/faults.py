@@ -1,6 +1,8 @@
-"""Real ranks under mpirun, one of which fails at a random moment: the job ends within 10 s of the
-fault, with one line that names the rank, and never hangs. `RETINA_FAULTS=1000` injects that many and
-prints a table; each job is watch_ranks (tests/watch)."""
+"""Real ranks under mpirun, one of which fails at a random moment, or, in every third job, a second one at the same
+time or while the job ends: it ends within 10 s of the last fault, with one line that names a failed rank, and never
+hangs. `RETINA_FAULTS=1000` injects that many and prints a table; each job is watch_ranks (tests/watch). After every
+hundredth and the last a training on so many ranks loses one and goes on to the bits of an undisturbed one.
+RETINA_FAULT_JOBS=8: so many at once."""
 
 import concurrent.futures
 import itertools
@@ -16,6 +18,9 @@ import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "mounts"))
+import disk_faults
+
 BUILD = Path(os.environ.get("RETINA_BUILD", "build"))
 LIMIT_S = 10  # from a fault to the end of the whole job
 MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -27,6 +32,9 @@ KINDS = ["kill", "stop", "segv", "leave", "leave1", "swap", "size", "exit0", "ex
          "slow", "disk", "pause", "freeze"]
 HARMLESS = {"slow", "disk", "pause", "freeze"}
 LOST = {"kill", "segv", "exit0", "exit1", "stop"}  # where they were is known from the last heartbeat
+FAULT_LINE = re.compile(r"\bfault ([0-9]+\.[0-9]+)$", re.MULTILINE)  # a backtrace may share the line
+SECOND = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "segv": signal.SIGSEGV}
+CONTINUED_EVERY = 100
 HEARD_MS = 2000  # a phase that lasts this long is in one: they come four times a second
 
 
@@ -55,6 +63,18 @@ class Fault:
             self.arguments += ["--duration", 4, "--stall-timeout", 2]
         self.arguments += ["--steps", 12, "--fault", program_kind, "--victim", self.victim,
                            "--fault-step", self.step, "--fault-phase", self.phase]
+        # Of two stopped ranks none could report.
+        kinds = [second for second in SECOND if self.ranks > 2 or {kind, second} != {"stop"}]
+        self.second = source.choice(kinds) if source.random() < 1 / 3 else None
+        if self.second:
+            self.arguments += ["--finish-limit", 5]
+        self.second_victim = (self.victim + source.randrange(1, self.ranks)) % self.ranks
+        self.second_after_s = source.choice([0, source.random() * .3, source.random() * 6])
+
+    def words(self):
+        second = (f", then {self.second} of rank {self.second_victim} after {self.second_after_s:.3f} s"
+                  if self.second else "")
+        return f"fault {self.number}, {self.kind} on {self.ranks} ranks, {self.arguments}{second}"
 
     def diagnosis(self):
         """Pattern of the one line."""
@@ -78,58 +98,159 @@ def mpirun(ranks, *arguments):
             "mpi_yield_when_idle", "1", *map(str, arguments)]
 
 
-def run(ranks, *arguments, **environment):
-    """Runs the job; returns its exit code or "hung", when it ended and all that it said."""
+def rank_pids(job):
+    """rank -> process of the ranks that mpirun has started here."""
+    pids = {}
+    for pid in Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split():
+        try:
+            found = re.search(rb"\0OMPI_COMM_WORLD_RANK=(\d+)\0", Path(f"/proc/{pid}/environ").read_bytes())
+        except OSError:
+            continue
+        if found:
+            pids[int(found.group(1))] = int(pid)
+    return pids
+
+
+def signal_rank(job, rank, number):
+    """Returns when, or None where the rank or mpirun has ended."""
+    try:
+        os.kill(rank_pids(job)[rank], number)
+    except (OSError, KeyError):
+        return None
+    return time.time()
+
+
+def strike_again(fault, job, log):
+    """The second fault, so long after the first; returns when it struck, or None where all had ended."""
+    while not FAULT_LINE.search(log.read_text(errors="replace")):
+        if job.poll() is not None:
+            return None
+        time.sleep(.01)
+    time.sleep(fault.second_after_s)
+    return signal_rank(job, fault.second_victim, SECOND[fault.second])
+
+
+def run(ranks, *arguments, meanwhile=lambda job, log: None, **environment):
+    """Runs the job, and `meanwhile` beside it; returns its exit code or "hung", when it ended, all that it said, and
+    what `meanwhile` returned."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as out:
             job = subprocess.Popen(mpirun(ranks, BUILD / "bin/watch_ranks", *arguments), stdout=out,
                                    stderr=out, env={**os.environ, **MPI, **environment},
-                                   start_new_session=True)
+                                   process_group=0)
+            result = meanwhile(job, log)
             try:
                 code = job.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 code = "hung"
                 os.killpg(job.pid, signal.SIGKILL)
                 job.wait()
-        return code, time.time(), log.read_text(errors="replace")
+        return code, time.time(), log.read_text(errors="replace"), result
 
 
 def inject(fault):
-    """Runs the job; returns what was wrong (or "") and the seconds from the fault to the end."""
-    code, end, text = run(fault.ranks, *fault.arguments)
-    began = re.search(r"\bfault ([0-9]+\.[0-9]+)$", text, re.MULTILINE)  # a backtrace may share the line
-    seconds = end - float(began.group(1)) if began else float("nan")
+    """Runs the job; returns what was wrong (or ""), what happened and the seconds from the last fault to the end."""
+    second = (lambda job, log: strike_again(fault, job, log)) if fault.second else (lambda job, log: None)
+    code, end, text, struck_again = run(fault.ranks, *fault.arguments, meanwhile=second)
+    began = FAULT_LINE.search(text)
+    seconds = end - max(float(began.group(1)), struck_again or 0) if began else float("nan")
     errors = re.findall(r"watch-ranks(?:\[\d+\])?: error: .*", text)
     warnings = re.findall(r"watch-ranks(?:\[\d+\])?: warning: .*", text)
+    codes, lines = CODES.get(fault.kind, {76}), [] if fault.kind in HARMLESS else [fault.diagnosis()]
+    if struck_again:
+        codes = codes | CODES.get(fault.second, {76})
+        lines.append(rf"rank {fault.second_victim} \([^)]+\) (died|is stopped or cut off)")
+        # Both in one line.
+        lines.append(rf"ranks {min(fault.victim, fault.second_victim)}, {max(fault.victim, fault.second_victim)} ")
+    if struck_again:  # where no rank is left that runs, mpirun alone sees what has died
+        errors = errors or re.findall(r"(?:noticed that|due to) process rank .*|Process name: .*", text)
+        lines += [rf"(process rank |,1\],)({fault.victim}|{fault.second_victim})\b"]
+        if "done" in text:  # the second one came while MPI ended
+            codes = codes | {-signal.SIGKILL}
+            lines.append("MPI has not ended on every rank")
     wrong = []
     if not began:
         wrong.append("the fault was not told")
-    if code not in CODES.get(fault.kind, {76}):
+    if code not in codes:
         wrong.append(f"exit code {code}")
-    if fault.kind in HARMLESS:
+    if fault.kind in HARMLESS and (code == 0 or not struck_again):
         if errors or "done" not in text:
             wrong.append("the job did not go on")
-        if fault.kind not in ("pause", "freeze") and (len(warnings) != 1 or f"rank {fault.victim} (" not in warnings[0]):
+        if not struck_again and fault.kind not in ("pause", "freeze") and (
+                len(warnings) != 1 or f"rank {fault.victim} (" not in warnings[0]):
             wrong.append("not one warning that names the rank")
     else:
-        if len(errors) != 1 or not re.search(fault.diagnosis(), errors[0]):
+        # Of two faults each may be reported, by a rank that has not heard of the other.
+        if not 1 <= len(errors) <= 1 + bool(struck_again) or not all(
+                any(re.search(line, error) for line in lines) for error in errors):
             wrong.append("not one line that names the rank and phase")
         limit = LIMIT_S + (3 if fault.kind == "stall" else 0)
         if not seconds <= limit:
             wrong.append(f"it took {seconds:.1f} s")
     if wrong:
         wrong.append(text)
-    return "\n  ".join(wrong), seconds
+    what = fault.kind
+    if fault.second:
+        what = ("one, the second too late" if not struck_again else
+                "two at once" if fault.second_after_s == 0 else "one during another's end")
+    return "\n  ".join(wrong), what, seconds
 
 
 def table(results):
     """`results`: (kind, seconds from the fault to the end) of each fault."""
-    lines = [f"{'kind':12} {'count':>5} {'median s':>9} {'worst s':>8}"]
-    for kind in dict(results):
+    lines = [f"{'kind':24} {'count':>5} {'median s':>9} {'worst s':>8}"]
+    for kind in sorted(dict(results)):
         times = [seconds for other, seconds in results if other == kind]
-        lines.append(f"{kind:12} {len(times):5} {statistics.median(times):9.2f} {max(times):8.2f}")
+        lines.append(f"{kind:24} {len(times):5} {statistics.median(times):9.2f} {max(times):8.2f}")
     return "\n".join(lines)
+
+
+class TrainingOnRanks(disk_faults.Train):
+    """A short training that loses a rank and is run again: the bits of an undisturbed one."""
+
+    steps = 23
+    interval = "4steps"
+
+    def __init__(self, room):
+        super().__init__(room)
+        self.calm_runs = {}  # ranks -> (result, seconds)
+        self.seconds = float("nan")
+
+    def start(self, ranks):
+        return subprocess.Popen(mpirun(ranks, *self.train(self.output)), stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, env={**disk_faults.ENVIRONMENT, **MPI})
+
+    def train_calmly(self, ranks):
+        if not self.calm_runs:
+            self.prepare()
+        if ranks not in self.calm_runs:
+            self.begin()
+            began = time.time()
+            text, _ = self.start(ranks).communicate(timeout=120)
+            self.calm_runs[ranks] = self.result(), time.time() - began
+            if not self.calm_runs[ranks][0]:
+                raise RuntimeError(text)
+        return self.calm_runs[ranks]
+
+    def lose_a_rank(self, ranks, source):
+        """Returns what was wrong, or ""; `seconds` is from the fault to the job's end."""
+        calm, calm_seconds = self.train_calmly(ranks)
+        self.begin()
+        job = self.start(ranks)
+        time.sleep(source.random() * calm_seconds)
+        kind, victim = source.choice([*SECOND]), source.randrange(ranks)
+        signal_rank(job, victim, SECOND[kind])
+        began = time.time()
+        text, _ = job.communicate(timeout=60)
+        self.seconds = time.time() - began
+        if job.returncode not in CODES.get(kind, {76}) | {0}:
+            return f"training: {kind} of rank {victim}: exit code {job.returncode}\n{text}"
+        again = self.start(ranks)
+        text, _ = again.communicate(timeout=120)
+        if again.returncode != 0:
+            return f"training: continued after {kind}: exit code {again.returncode}\n{text}"
+        return "" if self.result() == calm else f"training: continued after {kind} of rank {victim}: other bits"
 
 
 class Faults(unittest.TestCase):
@@ -142,12 +263,15 @@ class Faults(unittest.TestCase):
                   for number, kind in zip(range(count), itertools.cycle(KINDS))]
         jobs = int(os.environ.get("RETINA_FAULT_JOBS", 2))
         results, failures = [], []
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            for fault, (wrong, seconds) in zip(faults, pool.map(inject, faults)):
-                results.append((fault.kind, seconds))
+        with tempfile.TemporaryDirectory() as room, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            training = TrainingOnRanks(Path(room).resolve())
+            for fault, (wrong, what, seconds) in zip(faults, pool.map(inject, faults)):
+                results.append((what, seconds))
+                if fault.number % CONTINUED_EVERY == CONTINUED_EVERY - 1 or fault.number == count - 1:
+                    wrong = wrong or training.lose_a_rank(fault.ranks, source)
+                    results.append(("training, continued", training.seconds))
                 if wrong:
-                    failures.append(f"fault {fault.number}, {fault.kind} on {fault.ranks} ranks, "
-                                    f"{fault.arguments}: {wrong}")
+                    failures.append(f"{fault.words()}: {wrong}")
                     print(failures[-1], flush=True)
         print(table(results), flush=True)
         self.assertEqual(len(failures), 0, f"{len(failures)} of {count} faults, seed {seed}")
@@ -156,7 +280,7 @@ class Faults(unittest.TestCase):
         other_node = ["env", "OMPI_COMM_WORLD_LOCAL_RANK=0", BUILD / "bin/watch_ranks", "--wrong"]
         for of_rank_0, teller in [(["--steps", 20], r"watch-ranks\[1\] on \S+"),
                                   (["--wrong"], "watch-ranks")]:
-            code, _, text = run(1, *of_rank_0, ":", "-np", 1, *other_node)
+            code, _, text, _ = run(1, *of_rank_0, ":", "-np", 1, *other_node)
             self.assertEqual(code, 64, text)
             self.assertEqual(text.count("--wrong"), 1, text)
             self.assertRegex(text, f"(?m)^{teller}: error: ")
@@ -166,7 +290,7 @@ class Faults(unittest.TestCase):
             for name in ("retina-events-x", "retina-diagnosis-x"):
                 os.mkfifo(Path(folder) / name)
                 os.utime(Path(folder) / name, (0, 0))
-            code, _, text = run(2, "--steps", 2, TMPDIR=folder)
+            code, _, text, _ = run(2, "--steps", 2, TMPDIR=folder)
             self.assertEqual(code, 0, text)
 
     def test_a_lost_rank_leaves_no_file(self):
@@ -178,14 +302,14 @@ class Faults(unittest.TestCase):
 
     def test_a_rank_that_stops_before_mpi_starts_ends_the_job(self):
         for victim, seconds in [(0, 4), (1, 2)]:  # rank 1 tells where rank 0 cannot
-            code, _, text = run(3, "--start-limit", 2, WATCH_RANKS_STOP_BEFORE_MPI=str(victim))
+            code, _, text, _ = run(3, "--start-limit", 2, WATCH_RANKS_STOP_BEFORE_MPI=str(victim))
             self.assertEqual(code, 76, text)
             self.assertEqual(text.count(" error: "), 1, text)
             self.assertIn(f"MPI has not started on every rank within {seconds} s", text)
 
     def test_a_rank_that_stops_while_mpi_ends_does_not_hold_the_job(self):
         for victim in [0, 1]:
-            code, _, text = run(3, "--steps", 2, "--fault", "stop-in-finalize", "--victim", victim,
+            code, _, text, _ = run(3, "--steps", 2, "--fault", "stop-in-finalize", "--victim", victim,
                                 "--finish-limit", 2)
             self.assertEqual(code, -signal.SIGKILL, text)
             self.assertIn("done", text)

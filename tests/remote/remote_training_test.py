@@ -1,12 +1,13 @@
 """Training, validation and evaluation on data sets by URL: the bits of a local folder, and no secret in
 anything that a job leaves."""
 import json
+import signal
 import subprocess
 import sys
 import unittest
 
 import fault_server as faults
-from remote_case import CLEAN, SECRET, RemoteCase, program
+from remote_case import BUILD, CLEAN, SECRET, RemoteCase, program
 
 MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_ALLOW_RUN_AS_ROOT": "1",
        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -58,10 +59,57 @@ class RemoteTraining(RemoteCase):
         self.expect_no_secret(*(text for one in (done, both, evaluated, refused)
                                 for text in (one.stdout, one.stderr)))
         self.assertTrue(all(SECRET in request.query for request in self.server.requests))
+        self.expect_no_secret_is_kept("config.json", "metrics.jsonl", "report.html", "metrics.json")
+
+    def expect_no_secret_is_kept(self, *some_names, secrets=(SECRET,)):
+        """Not in any file below the room, nor in a file's name."""
         kept = [path for path in self.room.rglob("*") if path.is_file()]
-        self.assertTrue({"config.json", "metrics.jsonl"} <= {path.name for path in kept})
+        self.assertLessEqual(set(some_names), {path.name for path in kept})
         for path in kept:
-            self.assertNotIn(SECRET.encode(), path.read_bytes(), path)
+            for secret in secrets:
+                self.assertNotIn(secret.encode(), path.read_bytes(), path)
+                self.assertNotIn(secret, str(path))
+
+    def test_failures_keep_no_secret(self):
+        """Keys of S3 and a SAS of Azure in the environment: refused, cut off, killed, a full disk, a crash."""
+        key, session = "AKIAPLANTED", "session" + SECRET
+        places = {
+            "s3://bucket/sets": {"AWS_ENDPOINT_URL": self.server.root, "AWS_ACCESS_KEY_ID": key, "AWS_REGION": "here",
+                                 "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": session},
+            "azure://account/bucket/sets": {"AZURE_STORAGE_ENDPOINT": self.server.root,
+                                            "AZURE_STORAGE_SAS_TOKEN": f"sp=r&sig={SECRET}"}}
+        temporary = self.room / "temporary"
+        temporary.mkdir()
+        self.server.prefix = "/bucket/sets"
+        refusals = {"s3": faults.s3_refusal, "az": faults.azure_refusal}
+        first_shard_dies = [None]
+
+        def kill_at_a_shard(request):
+            if request.name.endswith(".lmdb") and first_shard_dies[0]:
+                first_shard_dies[0].send_signal(first_shard_dies[1])
+                return faults.cut
+            return None
+
+        texts = []
+        for number, (place, environment) in enumerate(places.items()):
+            environment = CLEAN | MPI | environment | {"TMPDIR": str(temporary)}
+            words = [program("retina-train"), "--train", f"{place}/train", "--validation", f"{place}/val", *TRAINING,
+                     "--scratch", self.scratch, "--output", self.room / f"run-{number}"]
+            full = {"LD_PRELOAD": str(BUILD / "lib/retina-faults.so"),
+                    "RETINA_FAULTS": f"write=ENOSPC path={self.scratch}"}
+            for fault, signal_number, more, codes in (
+                    (lambda request: refusals[place[:2]], None, {}, {66}), (lambda request: faults.cut, None, {}, {74}),
+                    (lambda request: None, None, full, {74}), (kill_at_a_shard, signal.SIGKILL, {}, {-signal.SIGKILL}),
+                    (kill_at_a_shard, signal.SIGSEGV, {}, {-signal.SIGSEGV}), (lambda request: None, None, {}, {0})):
+                self.server.fault = fault
+                job = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       text=True, env=environment | more, cwd=self.room)
+                first_shard_dies[:] = [job if signal_number else None, signal_number]
+                texts.append(job.communicate(timeout=120)[0])
+                self.assertIn(job.returncode, codes, texts[-1])
+        for secret in (SECRET, SECRET.replace("+", "%2B").replace("/", "%2F"), key, session):
+            self.assertNotIn(secret, "".join(texts))
+        self.expect_no_secret_is_kept("config.json", "metrics.jsonl", "checkpoints.json", secrets=(SECRET, key))
 
 
 if __name__ == "__main__":

@@ -15,15 +15,18 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "tests/support/faults/record.h"
 #include "tests/support/faults/rules.h"
 
 namespace {
 
 using faults::filling;
 using faults::firing;
+using faults::record;
 using faults::Rule;
 using faults::rules;
 
@@ -44,12 +47,16 @@ std::string path_of(int descriptor) {
   for (;;) ::pause();
 }
 
+constexpr useconds_t kSlowUs = 300'000;
+
 bool any_rules() {
   return !rules().empty();
 }
 
-// What a vanished folder looks like: gone, or an empty place where it was mounted.
-void take_away(const Rule& rule) {
+// Effects beside which the call is done. What a vanished folder looks like: gone, or an empty place
+// where it was mounted.
+void act(const Rule& rule) {
+  if (rule.effect == "slow") ::usleep(kSlowUs);
   if (rule.effect != "vanish" && rule.effect != "unmount") return;
   real<int(const char*, const char*)>("rename")(rule.path.c_str(), (rule.path + ".gone").c_str());
   if (rule.effect == "unmount") real<int(const char*, mode_t)>("mkdir")(rule.path.c_str(), 0777);
@@ -67,7 +74,7 @@ auto faulty(const char* call, const std::string& path, const Perform& perform)
     die();
   }
   if (rule->code == 0) {
-    take_away(*rule);
+    act(*rule);
     return perform();
   }
   errno = rule->code;
@@ -76,7 +83,7 @@ auto faulty(const char* call, const std::string& path, const Perform& perform)
 
 // `perform(size)` writes that many of the bytes.
 template <class Perform>
-ssize_t faulty_write(int descriptor, std::size_t size, const Perform& perform) {
+ssize_t write_or_not(int descriptor, std::size_t size, const Perform& perform) {
   if (!any_rules()) return perform(size);
   const std::string path = path_of(descriptor);
   if (const Rule* full = filling(path, size)) {
@@ -92,11 +99,29 @@ ssize_t faulty_write(int descriptor, std::size_t size, const Perform& perform) {
   }
   if (rule->effect == "short") return perform(size > 1 ? size / 2 : size);
   if (rule->code == 0) {
-    take_away(*rule);
+    act(*rule);
     return perform(size);
   }
   errno = rule->code;
   return -1;
+}
+
+// The same, and it is recorded; `offset` -1: at the file's own place.
+template <class Perform>
+ssize_t faulty_write(int descriptor, const struct iovec* pieces, int count, off_t offset,
+                     const Perform& perform) {
+  std::size_t size = 0;
+  for (int i = 0; i < count; ++i) size += pieces[i].iov_len;
+  const ssize_t wrote = write_or_not(descriptor, size, perform);
+  if (wrote <= 0 || !faults::records()) return wrote;
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    bytes.append(static_cast<const char*>(pieces[i].iov_base), pieces[i].iov_len);
+  }
+  bytes.resize(static_cast<std::size_t>(wrote));
+  if (offset < 0) offset = ::lseek(descriptor, 0, SEEK_CUR) - wrote;
+  record({.call = "write", .descriptor = descriptor, .offset = offset, .bytes = bytes});
+  return wrote;
 }
 
 bool for_writing(int flags) {
@@ -106,7 +131,52 @@ bool for_writing(int flags) {
 int any_open(const char* name, const char* path, int flags, mode_t mode) {
   const auto open_it = [&] { return real<int(const char*, int, ...)>(name)(path, flags, mode); };
   if (!any_rules() || !for_writing(flags)) return open_it();
-  return faulty("open", path, open_it);
+  const int file = faulty("open", path, open_it);
+  if (file >= 0) record({.call = "open", .path = path, .descriptor = file});
+  if (file >= 0 && (flags & O_TRUNC) != 0) record({.call = "cut", .descriptor = file});
+  return file;
+}
+
+// What fopen()'s mode says to open().
+int flags_of(const char* mode) {
+  const int change = std::strchr(mode, '+') != nullptr ? O_RDWR : O_WRONLY;
+  if (*mode == 'w') return change | O_CREAT | O_TRUNC;
+  if (*mode == 'a') return change | O_CREAT | O_APPEND;
+  return std::strchr(mode, '+') != nullptr ? O_RDWR : O_RDONLY;
+}
+
+std::FILE* any_fopen(const char* name, const char* path, const char* mode) {
+  const auto open_it = [&] { return real<std::FILE*(const char*, const char*)>(name)(path, mode); };
+  const int flags = flags_of(mode);
+  if (!any_rules() || !for_writing(flags)) return open_it();
+  std::FILE* file = nullptr;
+  faulty("open", path, [&] { return (file = open_it()) == nullptr ? -1 : 0; });
+  if (file == nullptr) return nullptr;
+  record({.call = "open", .path = path, .descriptor = ::fileno(file)});
+  if ((flags & O_TRUNC) != 0) record({.call = "cut", .descriptor = ::fileno(file)});
+  return file;
+}
+
+// A call that returns 0 when it is done: it is recorded.
+template <class Perform>
+int faulty_change(const faults::Call& call, const std::string& path, const Perform& perform) {
+  const int code = faulty(call.call, path, perform);
+  if (code == 0) record(call);
+  return code;
+}
+
+ssize_t any_read(const char* call, int descriptor, void* bytes, const auto& read_it) {
+  if (!any_rules()) return read_it();
+  const std::string path = path_of(descriptor);
+  const Rule* const rule = firing(call, path);
+  if (rule != nullptr && rule->code != 0) {
+    errno = rule->code;
+    return -1;
+  }
+  if (rule != nullptr) act(*rule);
+  const ssize_t got = read_it();
+  if (rule != nullptr && rule->effect == "flip" && got > 0) *static_cast<char*>(bytes) ^= 1;
+  return got;
 }
 
 std::string parent_of(const std::string& path) {
@@ -164,22 +234,38 @@ int open64(const char* path, int flags, ...) {
   return any_open("open64", path, flags, mode);
 }
 
+std::FILE* fopen(const char* path, const char* mode) {
+  return any_fopen("fopen", path, mode);
+}
+
+std::FILE* fopen64(const char* path, const char* mode) {
+  return any_fopen("fopen64", path, mode);
+}
+
 int mkostemp(char* pattern, int flags) {
-  return faulty("open", pattern, [&] { return real<int(char*, int)>("mkostemp")(pattern, flags); });
+  const int file =
+      faulty("open", pattern, [&] { return real<int(char*, int)>("mkostemp")(pattern, flags); });
+  if (file >= 0) record({.call = "open", .path = pattern, .descriptor = file});
+  return file;
 }
 
 int mkdir(const char* path, mode_t mode) {
-  return faulty("open", path, [&] { return real<int(const char*, mode_t)>("mkdir")(path, mode); });
+  const int code =
+      faulty("open", path, [&] { return real<int(const char*, mode_t)>("mkdir")(path, mode); });
+  if (code == 0) record({.call = "mkdir", .path = path});
+  return code;
 }
 
 ssize_t write(int descriptor, const void* bytes, size_t size) {
-  return faulty_write(descriptor, size, [&](std::size_t part) {
+  const struct iovec piece { const_cast<void*>(bytes), size };
+  return faulty_write(descriptor, &piece, 1, -1, [&](std::size_t part) {
     return real<ssize_t(int, const void*, size_t)>("write")(descriptor, bytes, part);
   });
 }
 
 ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t offset) {
-  return faulty_write(descriptor, size, [&](std::size_t part) {
+  const struct iovec piece { const_cast<void*>(bytes), size };
+  return faulty_write(descriptor, &piece, 1, offset, [&](std::size_t part) {
     return real<ssize_t(int, const void*, size_t, off_t)>("pwrite")(descriptor, bytes, part,
                                                                     offset);
   });
@@ -189,11 +275,11 @@ ssize_t pwrite64(int descriptor, const void* bytes, size_t size, off_t offset) {
   return pwrite(descriptor, bytes, size, offset);
 }
 
-// All or the first piece.
+// All of `size` bytes or the first piece.
 ssize_t writev(int descriptor, const struct iovec* pieces, int count) {
   std::size_t size = 0;
   for (int i = 0; i < count; ++i) size += pieces[i].iov_len;
-  return faulty_write(descriptor, size, [&](std::size_t part) {
+  return faulty_write(descriptor, pieces, count, -1, [&](std::size_t part) {
     return real<ssize_t(int, const struct iovec*, int)>("writev")(descriptor, pieces,
                                                                   part < size ? 1 : count);
   });
@@ -202,7 +288,7 @@ ssize_t writev(int descriptor, const struct iovec* pieces, int count) {
 ssize_t pwritev(int descriptor, const struct iovec* pieces, int count, off_t offset) {
   std::size_t size = 0;
   for (int i = 0; i < count; ++i) size += pieces[i].iov_len;
-  return faulty_write(descriptor, size, [&](std::size_t part) {
+  return faulty_write(descriptor, pieces, count, offset, [&](std::size_t part) {
     return real<ssize_t(int, const struct iovec*, int, off_t)>("pwritev")(
         descriptor, pieces, part < size ? 1 : count, offset);
   });
@@ -213,32 +299,35 @@ ssize_t pwritev64(int descriptor, const struct iovec* pieces, int count, off_t o
 }
 
 ssize_t read(int descriptor, void* bytes, size_t size) {
-  const auto read_it = [&] {
+  return any_read("read", descriptor, bytes, [&] {
     return real<ssize_t(int, void*, size_t)>("read")(descriptor, bytes, size);
-  };
-  if (!any_rules()) return read_it();
-  const std::string path = path_of(descriptor);
-  const Rule* const rule = firing("read", path);
-  if (rule != nullptr && rule->code != 0) {
-    errno = rule->code;
-    return -1;
-  }
-  if (rule != nullptr) take_away(*rule);
-  const ssize_t got = read_it();
-  if (rule != nullptr && rule->effect == "flip" && got > 0) *static_cast<char*>(bytes) ^= 1;
-  return got;
+  });
+}
+
+ssize_t pread(int descriptor, void* bytes, size_t size, off_t offset) {
+  return any_read("read-at", descriptor, bytes, [&] {
+    return real<ssize_t(int, void*, size_t, off_t)>("pread")(descriptor, bytes, size, offset);
+  });
+}
+
+ssize_t pread64(int descriptor, void* bytes, size_t size, off_t offset) {
+  return pread(descriptor, bytes, size, offset);
 }
 
 int fsync(int descriptor) {
   struct stat status {};
   const bool folder = ::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode);
-  return faulty(folder ? "fsync-folder" : "fsync", path_of(descriptor),
-                [&] { return real<int(int)>("fsync")(descriptor); });
+  const std::string path = path_of(descriptor);
+  return faulty_change({.call = folder ? "fsync-folder" : "fsync",
+                        .path = path,
+                        .descriptor = folder ? -1 : descriptor},
+                       path, [&] { return real<int(int)>("fsync")(descriptor); });
 }
 
 int fdatasync(int descriptor) {
-  return faulty("fsync", path_of(descriptor),
-                [&] { return real<int(int)>("fdatasync")(descriptor); });
+  const std::string path = path_of(descriptor);
+  return faulty_change({.call = "fsync", .path = path, .descriptor = descriptor}, path,
+                       [&] { return real<int(int)>("fdatasync")(descriptor); });
 }
 
 int flock(int descriptor, int operation) {
@@ -248,7 +337,8 @@ int flock(int descriptor, int operation) {
 
 int rename(const char* from, const char* to) {
   const auto rename_it = [&] { return real<int(const char*, const char*)>("rename")(from, to); };
-  return faulty("rename", to, [&]() -> int {
+  const faults::Call call = {.call = "rename", .path = from, .to = to};
+  return faulty_change(call, to, [&]() -> int {
     const auto across = [&] {
       return parent_of(from) == parent_of(to) ? rename_it()
                                               : faulty("rename-across", to, rename_it);
@@ -258,15 +348,25 @@ int rename(const char* from, const char* to) {
 }
 
 int unlink(const char* path) {
-  return faulty("unlink", path, [&] { return real<int(const char*)>("unlink")(path); });
+  return faulty_change({.call = "unlink", .path = path}, path,
+                       [&] { return real<int(const char*)>("unlink")(path); });
 }
 
 int remove(const char* path) {
-  return faulty("unlink", path, [&] { return real<int(const char*)>("remove")(path); });
+  return faulty_change({.call = "unlink", .path = path}, path,
+                       [&] { return real<int(const char*)>("remove")(path); });
+}
+
+int unlinkat(int folder, const char* name, int flags) {
+  const std::string path = *name == '/' ? name : path_of(folder) + "/" + name;
+  return faulty_change({.call = "unlink", .path = path}, path, [&] {
+    return real<int(int, const char*, int)>("unlinkat")(folder, name, flags);
+  });
 }
 
 int truncate(const char* path, off_t size) {
-  return faulty("cut", path, [&] { return real<int(const char*, off_t)>("truncate")(path, size); });
+  return faulty_change({.call = "cut", .path = path, .offset = size}, path,
+                       [&] { return real<int(const char*, off_t)>("truncate")(path, size); });
 }
 
 int truncate64(const char* path, off_t size) {
@@ -274,8 +374,9 @@ int truncate64(const char* path, off_t size) {
 }
 
 int ftruncate(int descriptor, off_t size) {
-  return faulty("cut", path_of(descriptor),
-                [&] { return real<int(int, off_t)>("ftruncate")(descriptor, size); });
+  return faulty_change({.call = "cut", .descriptor = descriptor, .offset = size},
+                       path_of(descriptor),
+                       [&] { return real<int(int, off_t)>("ftruncate")(descriptor, size); });
 }
 
 int ftruncate64(int descriptor, off_t size) {

@@ -54,8 +54,9 @@ Rule* parsed(const std::string& text) {
       *number = std::atol(value.c_str());
     }
   }
-  static const std::array<const char*, 9> kOthers = {"short", "kill", "tear", "vanish", "unmount",
-                                                     "flip",  "free", "nfs",  "count"};
+  static const std::array<const char*, 11> kOthers = {"short",  "slow",    "kill",  "tear",
+                                                      "vanish", "unmount", "flip",  "free",
+                                                      "nfs",    "count",   "record"};
   bool known = rule->code != 0;
   for (const char* other : kOthers) known = known || rule->effect == other;
   if (!known) refuse(text);
@@ -74,7 +75,7 @@ __attribute__((destructor)) void tell() {
   const char* path = std::getenv("RETINA_FAULTS_SEEN");
   if (path == nullptr || rules().empty()) return;
   if (std::FILE* const file = std::fopen(path, "w")) {
-    std::fprintf(file, "%ld\n", rules()[0]->seen.load());
+    std::fprintf(file, "%ld %ld\n", rules()[0]->seen.load(), rules()[0]->done.load());
     std::fclose(file);
   }
 }
@@ -100,9 +101,12 @@ Rule* firing(const std::string& call, const std::string& path) {
     if (rule->call != call && !(rule->call == "any" && changes_a_disk(call))) continue;
     if (path.compare(0, rule->path.size(), rule->path) != 0) continue;
     const long number = rule->seen++;
-    if (result != nullptr || number < rule->after || rule->effect == "count") continue;
+    if (result != nullptr || number < rule->after || rule->effect == "count" ||
+        rule->effect == "record") {
+      continue;
+    }
     if ((number - rule->after) % rule->every != 0 || rule->bytes >= 0) continue;
-    if (rule->times >= 0 && rule->done++ >= rule->times) continue;
+    if (rule->done++ >= rule->times && rule->times >= 0) continue;
     result = rule;
   }
   return result;
@@ -113,6 +117,7 @@ Rule* filling(const std::string& path, std::size_t size) {
     if (rule->call != "write" || rule->bytes < 0) continue;
     if (path.compare(0, rule->path.size(), rule->path) != 0) continue;
     if (rule->written.fetch_add(static_cast<long>(size)) + static_cast<long>(size) > rule->bytes) {
+      ++rule->done;
       return rule;
     }
   }

@@ -2,19 +2,21 @@
 //
 // Rules are separated by ';'. A rule is CALL=EFFECT and KEY=VALUE words:
 //
-//   CALL    open (to write, create, make a folder)  write  read  fsync  fsync-folder  mmap  lock
-//           rename  rename-over (the target exists)  rename-across (two folders)  unlink  cut
-//           space (statvfs)  type (statfs)  any (all that change a disk: open write fsync
+//   CALL    open (to write, create, make a folder)  write  read  read-at (pread)  fsync
+//   fsync-folder
+//           mmap  lock  rename  rename-over (the target exists)  rename-across (two folders) unlink
+//           cut space (statvfs)  type (statfs)  any (all that change a disk: open write fsync
 //           fsync-folder rename unlink cut)
-//   EFFECT  an errno's name; short (a write takes half); kill (before the call); tear (after it,
-//           a write after its first half); vanish (first P is renamed to P.gone); unmount (as
-//           vanish, and an empty folder takes its place); flip (a bit of what was read); free
-//           (space: `bytes` are left); nfs (type: a network mount); count (nothing)
+//   EFFECT  an errno's name; short (a write takes half); slow (the call takes longer); kill (before
+//           the call); tear (after it, a write after its first half); vanish (first P is renamed to
+//           P.gone); unmount (as vanish, and an empty folder takes its place); flip (a bit of what
+//           was read); free (space: `bytes` are left); nfs (type: a network mount); count
+//           (nothing); record (record.h)
 //   path=P  only files below P          after=N  let N such calls pass     times=N  then N faults
 //   every=N only each N-th such call    bytes=N  a write fails when N bytes have been written
 //
 // Example: "write=ENOSPC path=/out bytes=100000; fsync-folder=EINVAL". $RETINA_FAULTS_SEEN names a
-// file that gets, at the end, how many calls the first rule saw.
+// file that gets, at the end, how many calls the first rule saw and how many it broke.
 #pragma once
 
 #include <atomic>
