@@ -283,7 +283,8 @@ TEST_F(NamedWeights, MissingOnesAreFetchedByTheCommandOfTheHint) {
                  cat(file, " is not in $RETINA_WEIGHTS (/nowhere) nor in a folder"));
   expect_refusal(train("run", 1, {"--init", "coco-v9"}), 66,
                  "--init coco-v9: no such file; hint: give a run's folder, a checkpoint, or one of "
-                 "coco-v2, coco-v1, imagenet-v2, imagenet-v1\n");
+                 "coco-v2, coco-v1, imagenet-v2, imagenet-v1, "
+                 "imagenet-v1-BACKBONE, imagenet-v2-BACKBONE\n");
 }
 
 TEST_F(NamedWeights, AnythingElseInTheirPlaceIsRefused) {
