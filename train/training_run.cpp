@@ -410,7 +410,11 @@ void TrainingRun::fail(const Error& error) {
   if (!communicator.is_root()) communicator.barrier();
   saving.finish();
   monitor.finish_progress();
-  monitor.write_report();  // the curves up to here show what went wrong
+  try {
+    monitor.write_report();  // the curves up to here show what went wrong
+  } catch (const Error& lost) {
+    log_warning(lost.what());  // the job ends for the other reason
+  }
   throw Error(error);
 }
 

@@ -84,9 +84,6 @@ class Disk:
                 if not change.to or folder == str(Path(change.to).parent):
                     change.safe_from = len(self.changes)
 
-    def said(self, count):
-        return b"".join(change.data for change in self.changes[:count] if change.call == "say").decode()
-
     def after(self, count, mode, source):
         """(folders, {path: bytes}) after the first `count` calls and a power cut. `mode`: what becomes of that which
         is not safe: "all" is there, "none", "one" is lost, "one-kept", "half" of it, in blocks, by chance."""

@@ -66,8 +66,7 @@ class Work:
         return ""
 
     def leftovers(self):
-        return [path for path in self.output.rglob("*") if path.suffix in (".tmp", ".old") or path.name == ".packing"
-                if path.name != "checkpoints.json.tmp"]
+        return [path for path in self.output.rglob("*") if path.suffix in (".tmp", ".old") or path.name == ".packing"]
 
     @staticmethod
     def program(name, *words):

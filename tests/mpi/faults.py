@@ -163,7 +163,7 @@ def inject(fault):
         lines.append(rf"rank {fault.second_victim} \([^)]+\) (died|is stopped or cut off)")
         # Both in one line.
         lines.append(rf"ranks {min(fault.victim, fault.second_victim)}, {max(fault.victim, fault.second_victim)} ")
-    if struck_again:  # where no rank is left that runs, mpirun alone sees what has died
+        # Where no rank is left that runs, mpirun alone sees what has died.
         errors = errors or re.findall(r"(?:noticed that|due to) process rank .*|Process name: .*", text)
         lines += [rf"(process rank |,1\],)({fault.victim}|{fault.second_victim})\b"]
         if "done" in text:  # the second one came while MPI ended

@@ -15,6 +15,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kBucketsFile = "buckets.json";
+constexpr const char* kReportFile = "report.html";
+// Besides the checkpoints.
+constexpr const char* kFiles[] = {kConfigFile, kCheckpointIndexFile, kBucketsFile, kMetricsFile,
+                                  kReportFile};
 constexpr const char* kResumeKey = "resume_fingerprint";
 constexpr const char* kFixedKey = "fixed";
 
@@ -35,8 +39,11 @@ RunDir::RunDir(std::string folder, Access access) : folder_(std::move(folder)) {
   if (access == Access::kRead) return;
   make_folder(folder_);
   lock_ = std::make_unique<FolderLock>(folder_);
-  for (const char* name : {kConfigFile, kCheckpointIndexFile, kBucketsFile, kMetricsFile})
-    recover_file(path(name));
+  for (const char* name : kFiles) recover_file(path(name));
+}
+
+std::string RunDir::report_path() const {
+  return path(kReportFile);
 }
 
 void RunDir::withdraw() {
@@ -94,9 +101,7 @@ bool RunDir::names_own_file(const std::string& folder, const std::string& path) 
   const fs::path whole = fs::weakly_canonical(fs::absolute(path));
   if (whole.parent_path() != fs::weakly_canonical(fs::absolute(folder))) return false;
   const std::string name = whole.filename();
-  constexpr const char* kNames[] = {kConfigFile, kCheckpointIndexFile, kBucketsFile, kMetricsFile,
-                                    kReportFile};
-  return name.starts_with("checkpoint-") || std::count(std::begin(kNames), std::end(kNames), name);
+  return name.starts_with("checkpoint-") || std::count(std::begin(kFiles), std::end(kFiles), name);
 }
 
 std::optional<OptionTexts> RunDir::options_of(const std::string& folder) {
@@ -192,7 +197,9 @@ void RunDir::remove_leftovers() {
   }
   for (const auto& name : names) {
     const std::size_t end = name.find(".tmp");
-    if (end != std::string::npos && is_checkpoint_name(name.substr(0, end))) {
+    if (end == std::string::npos) continue;
+    const std::string whole = name.substr(0, end);
+    if (is_checkpoint_name(whole) || std::count(std::begin(kFiles), std::end(kFiles), whole) > 0) {
       remove_file(path(name));
     }
   }

@@ -30,7 +30,7 @@ class RunDir {
   const std::string& folder() const { return folder_; }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string metrics_path() const { return path(kMetricsFile); }
-  std::string report_path() const { return path(kReportFile); }
+  std::string report_path() const;
 
   // Takes the folder back where it has nothing but the lock: no run begins after all.
   void withdraw();
@@ -72,7 +72,7 @@ class RunDir {
   std::vector<std::string> checkpoint_files() const;
   // Those that are whole, as far as the index and the files show; see list_checkpoints.
   std::vector<CheckpointEntry> found_checkpoints() const { return list_checkpoints(folder_); }
-  // Removes half-written checkpoints of a killed run.
+  // Removes what a killed run has half written.
   void remove_leftovers();
 
   // Takes a checkpoint into the index: checkpoints.json is written, then all but the newest `keep`
@@ -84,7 +84,6 @@ class RunDir {
   void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
 
  private:
-  static constexpr const char* kReportFile = "report.html";
   std::string folder_;
   std::unique_ptr<FolderLock> lock_;
   std::vector<CheckpointEntry> entries_;  // ascending step

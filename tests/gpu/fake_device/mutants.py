@@ -134,7 +134,7 @@ class Builder:
         """The first line that tells of a failure, or None."""
         with tempfile.TemporaryDirectory() as folder:
             executable = self.executable(mutant, Path(folder))
-            libraries = os.environ | {"LD_LIBRARY_PATH": ":".join(self.library_folders()), "OMP_WAIT_POLICY": "passive"}
+            libraries = os.environ | {"LD_LIBRARY_PATH": ":".join(self.folders_to_load_from()), "OMP_WAIT_POLICY": "passive"}
             try:
                 done = subprocess.run([executable, f"--gtest_filter={TESTS}", "--gtest_fail_fast"], env=libraries,
                                       capture_output=True, text=True, timeout=TIMEOUT_S)
@@ -145,7 +145,7 @@ class Builder:
         reasons = re.findall(r'Actual: \{ "([^"]*)"|Which is: "([^"]*)"|(.*: Failure)', done.stdout)
         return next((a or b for a, b, _ in reasons if a or b), reasons[0][2] if reasons else f"exit code {done.returncode}")
 
-    def library_folders(self):
+    def folders_to_load_from(self):
         return {str(Path(word).parent) for word in self.link if re.search(r"\.so(\.\d+)*$", word)}
 
 

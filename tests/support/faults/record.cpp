@@ -56,14 +56,13 @@ bool records() {
 void record(const Call& call) {
   if (!records()) return;
   const int code = errno;
-  const bool said = call.descriptor == STDOUT_FILENO || call.descriptor == STDERR_FILENO;
-  const std::string path = call.path.empty() && !said ? name_of(call.descriptor) : call.path;
-  if (said || covers(path) || (!call.to.empty() && covers(call.to))) {
+  const std::string path = call.path.empty() ? name_of(call.descriptor) : call.path;
+  if (covers(path) || (!call.to.empty() && covers(call.to))) {
     struct stat status {};
     if (call.descriptor >= 0) ::fstat(call.descriptor, &status);
     const std::string sizes = std::to_string(path.size()) + " " + std::to_string(call.to.size()) +
                               " " + std::to_string(call.bytes.size());
-    append(std::string(said ? "say" : call.call) + " " + std::to_string(status.st_ino) + " " +
+    append(std::string(call.call) + " " + std::to_string(status.st_ino) + " " +
            std::to_string(call.offset) + " " + sizes + "\n" + path + call.to + call.bytes);
   }
   errno = code;

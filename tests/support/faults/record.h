@@ -1,10 +1,10 @@
 // The order of all calls that change a disk, for a power cut to be replayed (tests/mounts): with
 // the rule "any=record path=P", $RETINA_FAULTS_RECORD names a file that gets every call that was
-// done on a file below P and what was written to stdout and stderr, a line each,
+// done on a file below P, a line each,
 //
 //   CALL INODE OFFSET SIZES        of the path, of the path renamed to, of the bytes that follow
 //
-// with the calls of rules.h, and mkdir and say.
+// with the calls of rules.h, and mkdir.
 #pragma once
 
 #include <sys/types.h>

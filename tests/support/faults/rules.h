@@ -3,10 +3,9 @@
 // Rules are separated by ';'. A rule is CALL=EFFECT and KEY=VALUE words:
 //
 //   CALL    open (to write, create, make a folder)  write  read  read-at (pread)  fsync
-//   fsync-folder
-//           mmap  lock  rename  rename-over (the target exists)  rename-across (two folders) unlink
-//           cut space (statvfs)  type (statfs)  any (all that change a disk: open write fsync
-//           fsync-folder rename unlink cut)
+//           fsync-folder  mmap  lock  rename  rename-over (the target exists)
+//           rename-across (two folders)  unlink  cut  space (statvfs)  type (statfs)
+//           any (all that change a disk: open write fsync fsync-folder rename unlink cut)
 //   EFFECT  an errno's name; short (a write takes half); slow (the call takes longer); kill (before
 //           the call); tear (after it, a write after its first half); vanish (first P is renamed to
 //           P.gone); unmount (as vanish, and an empty folder takes its place); flip (a bit of what
