@@ -301,6 +301,10 @@ std::optional<Diagnosis> FailureDetector::silent(const std::vector<RankView>& vi
       .hint = kAgain};
 }
 
+bool FailureDetector::is_silent(const RankView& view, double now_s) const {
+  return view.state.left == 0 && now_s - view.heard_s > 4 * options_.period_s;
+}
+
 double FailureDetector::stall_limit_s(const RankState& state) const {
   if (is_write(state.phase)) return std::numeric_limits<double>::infinity();
   if (!is_in_steps(state)) return std::max(options_.outside_timeout_s, options_.stall_timeout_s);
@@ -319,6 +323,9 @@ std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& v
   // Everybody is inside: those in the oldest collective cannot get out.
   const bool all_inside = blamed.empty();
   if (all_inside) {
+    const bool any_silent = std::any_of(
+        views.begin(), views.end(), [&](const RankView& view) { return is_silent(view, now_s); });
+    if (any_silent) return std::nullopt;  // one may be missing after all
     std::uint64_t oldest = front.entered->sequence;
     for (const RankView* view : front.waiting) oldest = std::min(oldest, view->state.sequence);
     std::copy_if(front.waiting.begin(), front.waiting.end(), std::back_inserter(blamed),
@@ -375,9 +382,8 @@ std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& 
   if (front.entered != nullptr && front.longest_s > options_.straggler_warning_s) {
     for (const RankView* view : front.behind) {
       const RankState& state = view->state;
-      // A silent rank is not a straggler: its diagnosis is near.
-      if (state.in_collective != 0 || !is_in_steps(state) ||
-          now_s - view->heard_s > 4 * options_.period_s ||
+      // A silent rank is not a straggler.
+      if (state.in_collective != 0 || !is_in_steps(state) || is_silent(*view, now_s) ||
           !warned_.insert({state.rank, state.sequence}).second) {
         continue;
       }

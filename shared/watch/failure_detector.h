@@ -66,6 +66,8 @@ class FailureDetector {
   std::optional<Diagnosis> stalled(const std::vector<RankView>& views, double now_s) const;
   std::optional<Diagnosis> stalled_outside(const std::vector<RankView>& views, double now_s) const;
   double heartbeat_limit_s(const RankView& view, double now_s) const;
+  // Silent for a few periods: it will be heard again, or be diagnosed as lost, before long.
+  bool is_silent(const RankView& view, double now_s) const;
   double stall_limit_s(const RankState& state) const;
   std::string last_seen(const RankView& view, double now_s) const;
 

@@ -160,7 +160,8 @@ def inject(fault):
     codes, lines = CODES.get(fault.kind, {76}), [] if fault.kind in HARMLESS else [fault.diagnosis()]
     if struck_again:
         codes = codes | CODES.get(fault.second, {76})
-        lines.append(rf"rank {fault.second_victim} \([^)]+\) (died|is stopped or cut off)")
+        # When one dies, mpirun kills the others, a stopped one too.
+        lines.append(rf"rank ({fault.victim}|{fault.second_victim}) \([^)]+\) (died|is stopped or cut off)")
         # Both in one line.
         lines.append(rf"ranks {min(fault.victim, fault.second_victim)}, {max(fault.victim, fault.second_victim)} ")
         # Where no rank is left that runs, mpirun alone sees what has died.
@@ -238,11 +239,21 @@ class TrainingOnRanks(disk_faults.Train):
         calm, calm_seconds = self.train_calmly(ranks)
         self.begin()
         job = self.start(ranks)
-        time.sleep(source.random() * calm_seconds)
+        # Before that MPI starts, for which it has two minutes.
+        while job.poll() is None and not (self.output / "metrics.jsonl").exists():
+            time.sleep(.01)
+        time.sleep(source.random() * calm_seconds / 2)
         kind, victim = source.choice([*SECOND]), source.randrange(ranks)
         signal_rank(job, victim, SECOND[kind])
         began = time.time()
-        text, _ = job.communicate(timeout=60)
+        alone_since = None
+        while job.poll() is None and time.time() - began < 100:  # where MPI is about to end it has a minute
+            time.sleep(.02)
+            if [*rank_pids(job)] != [victim]:
+                alone_since = None
+            elif time.time() - (alone_since := alone_since or time.time()) > 5:
+                signal_rank(job, victim, signal.SIGCONT)  # stopped when all work was done: mpirun waits for it
+        text, _ = job.communicate(timeout=20)
         self.seconds = time.time() - began
         if job.returncode not in CODES.get(kind, {76}) | {0}:
             return f"training: {kind} of rank {victim}: exit code {job.returncode}\n{text}"

@@ -294,6 +294,22 @@ TEST(FailureDetector, EndsACollectiveThatEverybodyEnteredAndNobodyLeaves) {
   EXPECT_THAT(diagnosis->message, HasSubstr("cannot finish bucket 5 of step 812"));
 }
 
+// One that was stopped inside is the reason, and named as soon as it has been silent long enough.
+TEST(FailureDetector, BlamesNobodyForACollectiveWhereOneIsSilent) {
+  std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kAll, true)};
+  for (RankView& view : views) {
+    view.state.in_collective_s = view.state.quiet_s = 61;
+    view.state.phase = Phase::kReduce;
+  }
+  views[0].heard_s = 3;
+  EXPECT_FALSE(detector_of().diagnose(views, 3));
+  views[0].heard_s = 5.1;
+  const auto diagnosis = detector_of().diagnose(views, 5.1);
+  ASSERT_TRUE(diagnosis);
+  EXPECT_EQ(diagnosis->kind, DiagnosisKind::kSilent);
+  EXPECT_THAT(diagnosis->ranks, ElementsAre(1));
+}
+
 TEST(FailureDetector, DoesNotMistakeAStateFromBeforeForAStall) {
   // Rank 1 was late and is through; what rank 0 sent last is from just before that.
   std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kAll, false)};
