@@ -27,7 +27,7 @@ std::string spread(std::vector<std::int64_t> values) {
   return cat(values.front(), " / ", values[values.size() / 2], " / ", values.back());
 }
 
-std::string describe_images(const std::vector<IndexEntry>& index, Task task) {
+std::string describe_images(const ImageIndex& index, Task task) {
   std::vector<std::int64_t> widths, heights, boxes;
   for (const IndexEntry& entry : index) {
     widths.push_back(entry.width);
@@ -51,17 +51,17 @@ bool is_wanted(const IndexEntry& image, const InspectOptions& options) {
   if (options.image_file.empty()) return true;
   const std::string wanted = plain_spelling(options.image_file);
   for (const std::string& name :
-       {plain_spelling(image.file_name), plain_spelling(tile_file_name(image))}) {
+       {plain_spelling(std::string(image.file_name)), plain_spelling(tile_file_name(image))}) {
     if (name == wanted || name.ends_with("/" + wanted)) return true;
   }
   return false;
 }
 
 // What a person may have meant by a name that no image has.
-std::string look_alike_hint(const std::vector<IndexEntry>& index, const std::string& wanted) {
+std::string look_alike_hint(const ImageIndex& index, const std::string& wanted) {
   const std::string key = look_alike_key(wanted);
   for (const IndexEntry& entry : index) {
-    if (look_alike_key(entry.file_name) != key) continue;
+    if (look_alike_key(std::string(entry.file_name)) != key) continue;
     return cat("the set has ", escaped(entry.file_name));
   }
   return "file names are those of the annotations";
@@ -93,12 +93,11 @@ std::string describe_set(const ShardSet& set) {
 }
 
 // Of entries that all are wanted by name: those of that very name, or else all.
-std::vector<std::size_t> best_named(const std::vector<IndexEntry>& index,
-                                    const std::vector<std::size_t>& places,
+std::vector<std::size_t> best_named(const ImageIndex& index, const std::vector<std::size_t>& places,
                                     const std::string& wanted) {
   std::vector<std::size_t> exact;
   for (const std::size_t place : places) {
-    const IndexEntry& entry = index[place];
+    const IndexEntry entry = index[place];
     if (entry.file_name == wanted || tile_file_name(entry) == wanted) exact.push_back(place);
   }
   return exact.empty() ? places : exact;
@@ -119,7 +118,7 @@ std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& o
   for (const std::size_t place : found) ids.insert(index[place].image_id);
   if (ids.size() == 1) return found;
   if (ids.size() > 1) {
-    const IndexEntry& first = index[found.front()];
+    const IndexEntry first = index[found.front()];
     const bool is_one_file = std::all_of(found.begin(), found.end(), [&](std::size_t place) {
       return index[place].file_name == first.file_name;
     });
@@ -147,10 +146,10 @@ std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& o
 
 // The tiles of an image.
 std::string describe_tiles(const ShardSet& set, const std::vector<std::size_t>& places) {
-  const IndexEntry& first = set.index()[places.front()];
+  const IndexEntry first = set.index()[places.front()];
   std::vector<std::vector<std::string>> rows{{"tile", "boxes", "to train on", "shard", "record"}};
   for (const std::size_t place : places) {
-    const IndexEntry& entry = set.index()[place];
+    const IndexEntry entry = set.index()[place];
     rows.push_back({tile_file_name(entry), cat(entry.box_count), cat(entry.trainable_count),
                     set.manifest().shards[entry.shard].file.name, cat(entry.place)});
   }
@@ -165,7 +164,7 @@ std::string size_text(const Record& record) {
 }
 
 std::string describe_record(const ShardSet& set, std::size_t index_place) {
-  const IndexEntry& entry = set.index()[index_place];
+  const IndexEntry entry = set.index()[index_place];
   const Record record = set.read(index_place);
   std::string text = cat(
       image_name(entry), ": ", size_text(record), ", ",
@@ -227,11 +226,11 @@ Instances classes_of_images(const ShardSet& set) {
   Instances out{.categories = set.manifest().categories};
   for (const IndexEntry& entry : set.index()) {
     out.images.push_back({.id = entry.image_id,
-                          .file_name = entry.file_name,
+                          .file_name = std::string(entry.file_name),
                           .width = entry.width,
                           .height = entry.height});
     const double width = entry.width, height = entry.height;
-    const auto label = static_cast<std::size_t>(entry.labels.at(0));
+    const auto label = static_cast<std::size_t>(entry.labels[0]);
     out.annotations.push_back({.id = entry.image_id,
                                .image_id = entry.image_id,
                                .category_id = out.categories.at(label).id,

@@ -106,8 +106,7 @@ class Merger {
     progress.finish();
     keep_common_folders(set_.quarantined, static_cast<std::size_t>(image_count));
     if (set_.index.empty()) fail_without_images(set_.quarantined, options_.output);
-    std::unordered_map<std::int64_t, const std::string*> names;
-    for (const IndexEntry& entry : set_.index) names.emplace(entry.image_id, &entry.file_name);
+    const FileNames names = file_names_of(set_.index);
     Manifest begun{.task = first_.task,
                    .annotations_size_bytes = first_.annotations_size_bytes,
                    .annotations_xxh3 = first_.annotations_xxh3,
@@ -116,7 +115,7 @@ class Merger {
         publish_new_set(set_, {.folder = options_.output,
                                .begun = begun,
                                .categories = first_.categories,
-                               .file_name = [&](std::int64_t id) { return *names.at(id); },
+                               .file_name = [&](std::int64_t id) { return names.at(id); },
                                .thread_count = options_.thread_count});
     result.reused_shards = kept_count_;
     return result;

@@ -27,7 +27,7 @@ struct NewSet {
   Tally tally;
   DataFacts facts;
   std::vector<ManifestShard> shards{};  // their file names are given by publish_new_set()
-  std::vector<IndexEntry> index{};
+  ImageIndex index{};
   std::vector<QuarantinedImage> quarantined{};
 };
 

@@ -52,7 +52,7 @@ void Tally::add(const Record& record) {
   }
 }
 
-IndexEntry index_entry(const Record& record, const RecordPlace& at) {
+IndexEntry index_entry(const Record& record, const RecordPlace& at, std::span<const int> labels) {
   const auto trainable =
       std::count_if(record.annotations.begin(), record.annotations.end(),
                     [&](const RecordAnnotation& annotation) {
@@ -65,7 +65,7 @@ IndexEntry index_entry(const Record& record, const RecordPlace& at) {
           .trainable_count = static_cast<std::uint32_t>(trainable),
           .shard = at.shard,
           .place = at.place,
-          .labels = entry_labels(record),
+          .labels = labels,
           .file_name = record.file_name,
           .tile = record.tile};
 }

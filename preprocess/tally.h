@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ bool is_cut(const RecordAnnotation& annotation, const Record& record);
 struct RecordPlace {
   std::uint32_t shard = 0, place = 0;
 };
-IndexEntry index_entry(const Record& record, const RecordPlace& at);
+// Borrows from the record, and its entry_labels().
+IndexEntry index_entry(const Record& record, const RecordPlace& at, std::span<const int> labels);
 
 }  // namespace retina

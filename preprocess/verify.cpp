@@ -210,12 +210,13 @@ class Verifier {
 
   Record decode_with_index(std::string_view bytes, const ShardWork& shard,
                            std::size_t place) const {
-    const IndexEntry& entry = index_[shard.first_index + place];
+    const IndexEntry entry = index_[shard.first_index + place];
     Record record =
         decode_indexed_record(bytes, entry, {.folder = options_.folder, .manifest = manifest_});
-    IndexEntry counted = index_entry(record, {.shard = entry.shard, .place = entry.place});
-    counted.trainable_count = entry.trainable_count;   // by the writer's rule, FORMAT.md
-    if (entry.labels.empty()) counted.labels.clear();  // an earlier writer's
+    const std::vector<int> labels = entry_labels(record);
+    IndexEntry counted = index_entry(record, {.shard = entry.shard, .place = entry.place}, labels);
+    counted.trainable_count = entry.trainable_count;  // by the writer's rule, FORMAT.md
+    if (entry.labels.empty()) counted.labels = {};    // an earlier writer's
     if (counted != entry || entry.trainable_count > entry.box_count) {
       throw Error(ErrorKind::kData, cat(shard.name, ": ", record_name(entry),
                                         ": disagrees with the index in its box counts"));
@@ -243,7 +244,7 @@ class Verifier {
   Manifest manifest_{};
   std::unique_ptr<Tally> tally_{};
   std::optional<TileCheck> tiles_{};
-  std::vector<IndexEntry> index_{};
+  ImageIndex index_{};
   bool has_index_ = false, shards_whole_ = true;
 };
 

@@ -112,7 +112,7 @@ constexpr double kMuchEnlarged = 0.75;
 
 // For --min-side auto: the median of the images' shorter sides, and what the longer sides of nearly
 // all of them are then; the default sizes at most.
-InputSides own_sides(const TrainOptions& options, const std::vector<IndexEntry>& index) {
+InputSides own_sides(const TrainOptions& options, const ImageIndex& index) {
   constexpr double kNearlyAll = .98;
   const InputSides most = default_sides(options.task, options.model.backbone);
   const int widest = options.data.max_side_px.value_or(most.max_px);

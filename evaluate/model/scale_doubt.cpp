@@ -18,7 +18,7 @@ std::string factor_text(double factor) {
   return shortest(std::round(10 * factor) / 10);
 }
 
-std::string whole_image_doubt(const ModelScale& model, const std::vector<IndexEntry>& images) {
+std::string whole_image_doubt(const ModelScale& model, const ImageIndex& images) {
   if (images.empty()) return "";
   std::vector<ImageSize> sizes;
   for (const IndexEntry& one : images) sizes.push_back({one.width, one.height});
@@ -55,7 +55,7 @@ ModelScale model_scale(const std::string& config_json, const std::string& path) 
   return scale;
 }
 
-std::string scale_doubt(const ModelScale& model, const std::vector<IndexEntry>& images,
+std::string scale_doubt(const ModelScale& model, const ImageIndex& images,
                         const std::vector<std::int64_t>& tiles) {
   if (tiles.empty()) return whole_image_doubt(model, images);
   if (model.tile_px <= 0) return "";

@@ -22,7 +22,7 @@ ModelScale model_scale(const std::string& config_json, const std::string& path);
 // A line to warn with, or "". `images`: whole ones, detected on `tiles` (sides, px; none: whole).
 // Doubtful are whole images that the model scales down by more than 3 (the median by the longer
 // side), and tiles that are all more than 1.5 times as large or small as those of the training.
-std::string scale_doubt(const ModelScale& model, const std::vector<IndexEntry>& images,
+std::string scale_doubt(const ModelScale& model, const ImageIndex& images,
                         const std::vector<std::int64_t>& tiles);
 
 }  // namespace retina

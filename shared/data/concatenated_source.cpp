@@ -10,11 +10,13 @@ namespace retina {
 ConcatenatedSource::ConcatenatedSource(std::vector<SourcePart> parts) : parts_(std::move(parts)) {
   for (const SourcePart& part : parts_) {
     for (IndexEntry entry : part.source->index()) {
+      std::vector<int> labels(entry.labels.begin(), entry.labels.end());
       if (!part.labels.empty()) {
-        for (int& label : entry.labels) label = part.labels[static_cast<std::size_t>(label)];
-        std::sort(entry.labels.begin(), entry.labels.end());
+        for (int& label : labels) label = part.labels[static_cast<std::size_t>(label)];
+        std::sort(labels.begin(), labels.end());
       }
-      index_.push_back(std::move(entry));
+      entry.labels = labels;
+      index_.push_back(entry);
     }
     ends_.push_back(index_.size());
   }

@@ -21,14 +21,14 @@ class ConcatenatedSource : public SampleSource {
  public:
   explicit ConcatenatedSource(std::vector<SourcePart> parts);
 
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
 
  private:
   std::vector<SourcePart> parts_;
   std::vector<std::size_t> ends_;  // of each part's images in `index_`
-  std::vector<IndexEntry> index_;
+  ImageIndex index_;
 };
 
 }  // namespace retina

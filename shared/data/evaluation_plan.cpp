@@ -14,8 +14,7 @@
 
 namespace retina {
 
-std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
-                                        std::int64_t max_images) {
+std::vector<std::size_t> visited_places(const ImageIndex& index, std::int64_t max_images) {
   std::vector<std::size_t> places(index.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
   if (max_images <= 0 || static_cast<std::size_t>(max_images) >= index.size()) return places;
@@ -27,7 +26,7 @@ std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
   return places;
 }
 
-std::string visited_text(const std::vector<IndexEntry>& index, std::int64_t max_images) {
+std::string visited_text(const ImageIndex& index, std::int64_t max_images) {
   const std::vector<std::size_t> places = visited_places(index, max_images);
   if (!is_tiled(index)) return counted(places.size(), "image");
   std::set<std::int64_t> ids;
@@ -55,7 +54,7 @@ std::string left_out_tiles_text(const ShardSet& shards) {
              "with --split, whose validation part has all tiles");
 }
 
-std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
+std::vector<BatchRequest> plan_evaluation(const ImageIndex& index,
                                           const EvaluationPlanOptions& options) {
   const auto full_count = static_cast<std::size_t>(std::max(1, options.images_per_batch));
   std::vector<BatchRequest> plan;

@@ -25,11 +25,10 @@ struct EvaluationPlanOptions {
 
 // Places in `index` of the images to visit, ascending: all, or the `max_images` of the lowest ids,
 // each with all of its tiles.
-std::vector<std::size_t> visited_places(const std::vector<IndexEntry>& index,
-                                        std::int64_t max_images);
+std::vector<std::size_t> visited_places(const ImageIndex& index, std::int64_t max_images);
 
 // How many these are: "12 images", "340 tiles of 12 images".
-std::string visited_text(const std::vector<IndexEntry>& index, std::int64_t max_images);
+std::string visited_text(const ImageIndex& index, std::int64_t max_images);
 
 // What whoever evaluates on a set warns of: its packing left out tiles without boxes (TileRule's
 // `empty`), so whatever a model would find there is not held against it. "" where all tiles are
@@ -40,7 +39,7 @@ std::string left_out_tiles_text(const ShardSet& shards);
 // of 32 px (co-batching with larger neighbours would move the anchors) or is its middle square, and
 // only images of one padded shape share a batch; those that keep their sizes, only where these are
 // equal. Each batch's part says how many images all of them have.
-std::vector<BatchRequest> plan_evaluation(const std::vector<IndexEntry>& index,
+std::vector<BatchRequest> plan_evaluation(const ImageIndex& index,
                                           const EvaluationPlanOptions& options);
 
 }  // namespace retina

@@ -201,7 +201,7 @@ ImageFiles::ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImag
 Sample ImageFiles::load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
                         PixelTarget pixels) const {
   const std::size_t record = request.slots[place].record;
-  const IndexEntry& entry = index_[record];
+  const IndexEntry entry = index_[record];
   Sample sample = sized_sample(request, place, {.width = entry.width, .height = entry.height});
   sample.image_id = entry.image_id;
   sample.file_name = entry.file_name;
@@ -235,7 +235,7 @@ ImageSize ImageFiles::whole_size(std::size_t place) const {
 
 std::optional<FileProblem> ImageFiles::decode_whole(std::size_t place, JpegDecoder& decoder,
                                                     Image& out) const {
-  const IndexEntry& entry = index_[place];
+  const IndexEntry entry = index_[place];
   if (whole_size(place).width == entry.width) return decode(place, decoder, out);
   return decode_reduced(place, kReducedSidePx, out);
 }

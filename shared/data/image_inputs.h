@@ -20,7 +20,9 @@ namespace retina {
 struct ImageRoot {
   std::string folder{};
   std::string prefix{};
-  std::string name_in_folder(const std::string& name) const { return name.substr(prefix.size()); }
+  std::string name_in_folder(std::string_view name) const {
+    return std::string(name.substr(prefix.size()));
+  }
 };
 struct ImageFile {
   std::string name{};
@@ -56,7 +58,7 @@ class ImageFiles : public RowSource {
   ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
              const ImageFilesOptions& options);
 
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   // A sample whose image does not decode says so and has no pixels. Throws as decode() does.
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
@@ -82,7 +84,7 @@ class ImageFiles : public RowSource {
   std::vector<ImageFolder> folders_{};  // of the roots
   std::vector<std::size_t> root_of_{};  // of the images
   ImageFilesOptions options_;
-  std::vector<IndexEntry> index_{};
+  ImageIndex index_{};
 };
 
 }  // namespace retina

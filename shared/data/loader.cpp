@@ -32,7 +32,7 @@ std::size_t plane_floats(const BatchRequest& request) {
 
 // Where the images of a batch lie in its memory, and where the last one ends.
 std::vector<std::size_t> byte_offsets(const BatchRequest& request, PixelForm form,
-                                      const std::vector<IndexEntry>& index) {
+                                      const ImageIndex& index) {
   std::vector<std::size_t> offsets = {0};
   for (const Slot& slot : request.slots) {
     offsets.push_back(offsets.back() + (form == PixelForm::kStored

@@ -23,7 +23,7 @@ Sample ReplacingSource::load(const BatchRequest& request, std::size_t place, Jpe
     return source_->load(request, place, decoder, pixels);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;
-    const std::vector<IndexEntry>& images = index();
+    const ImageIndex& images = index();
     const std::size_t damaged = request.slots[place].record;
     const std::size_t room = std::holds_alternative<float*>(pixels)
                                  ? std::numeric_limits<std::size_t>::max()

@@ -16,7 +16,7 @@ class ReplacingSource : public SampleSource {
 
   explicit ReplacingSource(std::unique_ptr<SampleSource> source) : source_(std::move(source)) {}
 
-  const std::vector<IndexEntry>& index() const override { return source_->index(); }
+  const ImageIndex& index() const override { return source_->index(); }
 
   // Where the source throws kData: the next record by index, over its end to its beginning, whose
   // image fits the request's padded shape (of a kStored target: has no more pixels than the

@@ -22,7 +22,7 @@ class SampleSource {
   virtual ~SampleSource() = default;
 
   // Ids, sizes and box counts of all images: plans are made from these alone.
-  virtual const std::vector<IndexEntry>& index() const = 0;
+  virtual const ImageIndex& index() const = 0;
 
   // Neighbours in the index share work, so that who takes a run of them has less to do.
   virtual bool shares_work() const { return false; }
@@ -80,7 +80,7 @@ class ShardSource : public RowSource {
                        Crowds crowds = Crowds::kLeftOut)
       : shards_(shards), normalisation_(normalisation), crowds_(crowds) {}
 
-  const std::vector<IndexEntry>& index() const override { return shards_.index(); }
+  const ImageIndex& index() const override { return shards_.index(); }
   // Throws kData naming shard and record for a damaged one.
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
@@ -108,7 +108,7 @@ class SyntheticSource : public SampleSource {
   SyntheticSource(std::int64_t image_count, int class_count, std::uint64_t seed,
                   ImageSize size = {640, 480}, Task task = Task::kDetection);
 
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
 
@@ -116,7 +116,7 @@ class SyntheticSource : public SampleSource {
   Task task_;
   int class_count_;
   std::uint64_t seed_;
-  std::vector<IndexEntry> index_;
+  ImageIndex index_;
   std::vector<float> noise_;         // standard normal; images are windows of it
   std::vector<std::uint8_t> bytes_;  // the same as colours
 };

@@ -41,7 +41,7 @@ SyntheticSource::SyntheticSource(std::int64_t image_count, int class_count, std:
 Sample SyntheticSource::load(const BatchRequest& request, std::size_t place, JpegDecoder&,
                              PixelTarget pixels) const {
   const Slot& slot = request.slots[place];
-  const IndexEntry& entry = index_[slot.record];
+  const IndexEntry entry = index_[slot.record];
   const ImageSize size = framed_size({entry.width, entry.height}, request.frame());
   Sample sample{.slot = slot,
                 .image_id = entry.image_id,

@@ -147,7 +147,7 @@ TiledSource::TiledSource(const RowSource& images, const TilingOptions& options) 
 TiledSource::~TiledSource() = default;
 
 void TiledSource::add_image(std::size_t image, const TilingOptions& options) {
-  const IndexEntry& entry = images_.index()[image];
+  const IndexEntry entry = images_.index()[image];
   RETINA_CHECK(!entry.tile, "tiles of tiles");
   std::vector<TileRect> tiles;
   for (const int side_px : options.sides_px) {
@@ -163,14 +163,14 @@ void TiledSource::add_image(std::size_t image, const TilingOptions& options) {
   tiles.erase(std::unique(tiles.begin(), tiles.end()), tiles.end());
   const auto add = [&](const Cut& cut, const ImageSize& size) {
     cuts_.push_back(cut);
-    index_.push_back(entry);
-    IndexEntry& added = index_.back();
+    IndexEntry added = entry;
     added.width = size.width;
     added.height = size.height;
     added.box_count = 0;
-    added.labels.clear();
+    added.labels = {};
     added.tile = TilePlace{
         .x = cut.rect.x, .y = cut.rect.y, .image_width = entry.width, .image_height = entry.height};
+    index_.push_back(added);
   };
   const bool has_whole = std::any_of(tiles.begin(), tiles.end(),
                                      [&](const TileRect& one) { return is_all_of(one, entry); });
@@ -217,7 +217,7 @@ Sample TiledSource::load(const BatchRequest& request, std::size_t place, JpegDec
                          PixelTarget pixels) const {
   const std::size_t record = request.slots[place].record;
   RETINA_CHECK(record < index_.size(), "tile ", record, " of ", index_.size());
-  const IndexEntry& entry = index_[record];
+  const IndexEntry entry = index_[record];
   const Cut& cut = cuts_[record];
   Sample sample = sized_sample(request, place, {.width = entry.width, .height = entry.height});
   sample.image_id = entry.image_id;

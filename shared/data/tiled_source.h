@@ -29,7 +29,7 @@ class TiledSource : public SampleSource {
   TiledSource(const RowSource& images, const TilingOptions& options);
   ~TiledSource() override;
 
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   bool shares_work() const override { return true; }
   // Where a tile comes from, as a place in the index of `images`.
   std::size_t image_of(std::size_t place) const { return cuts_[place].image; }
@@ -50,7 +50,7 @@ class TiledSource : public SampleSource {
   std::optional<FileProblem> cut_out(std::size_t place, Image& out) const;
 
   const RowSource& images_;
-  std::vector<IndexEntry> index_{};
+  ImageIndex index_{};
   std::vector<Cut> cuts_{};              // of index_
   std::vector<std::size_t> first_of_{};  // an image's first tile in index_, and the end
   mutable std::mutex mutex_;

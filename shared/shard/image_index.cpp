@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <set>
 #include <system_error>
+#include <tuple>
+#include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -32,78 +35,242 @@ int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
 
 // The part after the entries: a row of labels for each image, then its file name, then a tile's
 // place.
-void put_rows(std::string& content, const std::vector<IndexEntry>& entries) {
-  for (const IndexEntry& entry : entries) {
-    put(content, static_cast<std::uint32_t>(entry.labels.size()));
-    for (const int label : entry.labels) put(content, static_cast<std::uint32_t>(label));
+void put_rows(std::string& bytes, const ImageIndex& index) {
+  for (const IndexEntry& entry : index) {
+    put(bytes, static_cast<std::uint32_t>(entry.labels.size()));
+    for (const int label : entry.labels) put(bytes, static_cast<std::uint32_t>(label));
   }
-  for (const IndexEntry& entry : entries) {
-    put(content, static_cast<std::uint32_t>(entry.file_name.size()));
-    content += entry.file_name;
+  for (const IndexEntry& entry : index) {
+    put(bytes, static_cast<std::uint32_t>(entry.file_name.size()));
+    bytes += entry.file_name;
   }
-  for (const IndexEntry& entry : entries) {
+  for (const IndexEntry& entry : index) {
     if (!entry.tile) continue;
     for (const int number :
          {entry.tile->x, entry.tile->y, entry.tile->image_width, entry.tile->image_height}) {
-      put(content, static_cast<std::uint32_t>(number));
+      put(bytes, static_cast<std::uint32_t>(number));
     }
   }
 }
 
-// Reads that part from front to back; `name` begins every error.
-class IndexRows {
- public:
-  IndexRows(std::string_view rows, const std::string& name) : rows_(rows), name_(name) {}
+}  // namespace
 
-  void read_labels(IndexEntry& entry) {
-    const std::uint32_t count = number();
-    // An image without boxes may have a class itself.
-    if (count > std::max(entry.trainable_count, entry.box_count == 0 ? 1U : 0U)) {
-      fail_damaged(name_, cat("has more classes than boxes (got ", count, " classes, ",
-                              entry.trainable_count, " boxes)"));
+// Reads an index twice, a piece at a time: for its hashes, and for what it says.
+class IndexDecoder {
+ public:
+  struct Source {
+    std::uint64_t size_bytes = 0;
+    // Fills the buffer, less only at the end; returns how many bytes came.
+    std::function<std::size_t(std::uint64_t at, char* buffer, std::size_t size_bytes)> read;
+  };
+  IndexDecoder(const Source& source, const std::string& name) : source_(source), name_(name) {}
+
+  ImageIndex decode(std::optional<std::uint64_t> want_xxh3) {
+    const std::string header(take(std::min<std::uint64_t>(kHeaderBytes, left())));
+    if (header.size() < kHeaderBytes || !header.starts_with(kIndexMagic)) {
+      fail_damaged(name_, "is not an image index of a shard set");
     }
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const auto label = static_cast<int>(number());
-      if (label < 0 || (i > 0 && label <= entry.labels.back())) {
-        fail_damaged(name_, cat("has labels that do not ascend (got ", label, ")"));
-      }
-      entry.labels.push_back(label);
+    // Lengths before the hash, which is over what they say; labels, names and
+    // tiles came with versions 2, 3 and 4.
+    const auto version = get<std::uint16_t>(header, kIndexVersionAt);
+    if (version > kIndexVersion) fail_newer(name_, "index", version, kIndexVersion);
+    const auto count = get<std::uint64_t>(header, kCountAt);
+    if (get<std::uint16_t>(header, kEntryBytesAt) != kEntryBytes || count > left() / kEntryBytes ||
+        (version <= 1 && left() != count * kEntryBytes)) {
+      fail_damaged(name_, cat("has a wrong length (got ", left(), " bytes of entries, want ", count,
+                              " entries of ", kEntryBytes, ")"));
+    }
+    if (version == 0) fail_damaged(name_, "is damaged (its checksum does not match)");
+    check_hashes(header, want_xxh3);
+    read_images(count);
+    // More than the rows can have: what is not used has an address, no memory.
+    index_.labels_.reserve(count, left() / sizeof(std::uint32_t));
+    for (std::size_t i = 0; version > 1 && i < count; ++i) read_labels(i);
+    index_.file_names_.reserve(count, left());
+    for (std::size_t i = 0; version > 2 && i < count; ++i) read_file_name(i);
+    for (std::size_t i = 0; version > 3 && i < count; ++i) read_tile(index_.images_[i]);
+    if (left() > 0) fail_damaged(name_, cat("has ", left(), " bytes too many"));
+    return std::move(index_);
+  }
+
+ private:
+  void check_hashes(const std::string& header, std::optional<std::uint64_t> want_xxh3) {
+    Hasher own, whole;
+    own.update(header.data(), kHashAt);
+    whole.update(header.data(), header.size());
+    while (left() > 0) {
+      const std::string_view piece = take(std::min<std::uint64_t>(left(), kPieceBytes));
+      own.update(piece.data(), piece.size());
+      whole.update(piece.data(), piece.size());
+    }
+    if (get<std::uint64_t>(header, kHashAt) != own.digest()) {
+      fail_damaged(name_, "is damaged (its checksum does not match)");
+    }
+    if (want_xxh3 && whole.digest() != *want_xxh3) {
+      fail_damaged(name_, "belongs to another data set than the manifest");
+    }
+    piece_.clear();  // again from behind the header
+    at_ = 0;
+    taken_bytes_ = kHeaderBytes;
+  }
+
+  void read_images(std::size_t count) {
+    index_.images_.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string_view entry = take(kEntryBytes);
+      index_.images_.push_back({.image_id = get<std::int64_t>(entry, 0),
+                                .width = side_px(entry, 8, name_),
+                                .height = side_px(entry, 12, name_),
+                                .box_count = get<std::uint32_t>(entry, 16),
+                                .trainable_count = get<std::uint32_t>(entry, 20),
+                                .shard = get<std::uint32_t>(entry, 24),
+                                .place = get<std::uint32_t>(entry, 28)});
     }
   }
-  void read_file_name(IndexEntry& entry) { entry.file_name = bytes(number()); }
-  void read_tile(IndexEntry& entry) {
+
+  void read_labels(std::size_t place) {
+    const ImageIndex::Image& image = index_.images_[place];
+    const std::uint32_t count = number();
+    // An image without boxes may have a class itself.
+    if (count > std::max(image.trainable_count, image.box_count == 0 ? 1U : 0U)) {
+      fail_damaged(name_, cat("has more classes than boxes (got ", count, " classes, ",
+                              image.trainable_count, " boxes)"));
+    }
+    labels_.clear();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto label = static_cast<int>(number());
+      if (label < 0 || (i > 0 && label <= labels_.back())) {
+        fail_damaged(name_, cat("has labels that do not ascend (got ", label, ")"));
+      }
+      labels_.push_back(label);
+    }
+    index_.labels_.push_back(labels_, place);
+  }
+
+  void read_file_name(std::size_t place) { index_.file_names_.push_back(take(number()), place); }
+
+  void read_tile(const ImageIndex::Image& image) {
     TilePlace tile;
     for (int* const number : {&tile.x, &tile.y, &tile.image_width, &tile.image_height}) {
       *number = static_cast<int>(this->number());
     }
     if (tile.x < 0 || tile.y < 0 || tile.image_width < 1 || tile.image_height < 1 ||
-        tile.x > tile.image_width - entry.width || tile.y > tile.image_height - entry.height) {
+        tile.x > tile.image_width - image.width || tile.y > tile.image_height - image.height) {
       fail_damaged(name_, cat("has a tile outside its image (got ",
-                              tile_text(tile, entry.width, entry.height), " of ", tile.image_width,
+                              tile_text(tile, image.width, image.height), " of ", tile.image_width,
                               "x", tile.image_height, ")"));
     }
-    entry.tile = tile;
-  }
-  void finish() const {
-    if (!rows_.empty()) fail_damaged(name_, cat("has ", rows_.size(), " bytes too many"));
+    index_.tiles_.push_back(tile);
   }
 
- private:
-  std::string_view bytes(std::size_t count) {
-    if (rows_.size() < count) fail_damaged(name_, "ends inside its labels or file names");
-    const std::string_view taken = rows_.substr(0, count);
-    rows_.remove_prefix(count);
+  std::uint64_t left() const { return source_.size_bytes - taken_bytes_; }
+  std::uint32_t number() { return get<std::uint32_t>(take(sizeof(std::uint32_t)), 0); }
+
+  // The next bytes; they stay until the next call.
+  std::string_view take(std::uint64_t count) {
+    if (left() < count) fail_damaged(name_, "ends inside its labels or file names");
+    if (piece_.size() - at_ < count) {
+      piece_.resize(std::min(left(), std::max(count, kPieceBytes)));
+      at_ = 0;
+      if (source_.read(taken_bytes_, piece_.data(), piece_.size()) < piece_.size()) {
+        fail_damaged(name_, "has become shorter");
+      }
+    }
+    const std::string_view taken = std::string_view(piece_).substr(at_, count);
+    at_ += count;
+    taken_bytes_ += count;
     return taken;
   }
-  std::uint32_t number() { return get<std::uint32_t>(bytes(sizeof(std::uint32_t)), 0); }
 
-  std::string_view rows_;
+  static constexpr std::uint64_t kPieceBytes = 1 << 20;
+
+  const Source& source_;
   const std::string& name_;
+  std::uint64_t taken_bytes_ = 0;
+  std::string piece_{};  // from taken_bytes_ - at_ on
+  std::size_t at_ = 0;
+  std::vector<int> labels_{};
+  ImageIndex index_{};
 };
 
-}  // namespace
+bool operator==(const IndexEntry& a, const IndexEntry& b) {
+  const auto numbers = [](const IndexEntry& entry) {
+    return std::tie(entry.image_id, entry.width, entry.height, entry.box_count,
+                    entry.trainable_count, entry.shard, entry.place, entry.file_name, entry.tile);
+  };
+  return numbers(a) == numbers(b) && std::ranges::equal(a.labels, b.labels);
+}
 
-bool is_tiled(const std::vector<IndexEntry>& index) {
+template <class T>
+void ImageIndex::Rows<T>::reserve(std::size_t row_count, std::size_t value_count) {
+  ends.reserve(row_count);
+  values.reserve(value_count);
+}
+
+template <class T>
+void ImageIndex::Rows<T>::push_back(std::span<const T> row, std::size_t place) {
+  if (row.empty() && values.empty()) return;
+  values.insert(values.end(), row.begin(), row.end());
+  RETINA_CHECK(values.size() <= std::numeric_limits<std::uint32_t>::max());
+  ends.resize(place);  // those before without a value
+  ends.push_back(static_cast<std::uint32_t>(values.size()));
+}
+
+template <class T>
+std::span<const T> ImageIndex::Rows<T>::operator[](std::size_t place) const {
+  if (place >= ends.size()) return {};
+  const std::size_t begin = place == 0 ? 0 : ends[place - 1];
+  return std::span(values).subspan(begin, ends[place] - begin);
+}
+
+ImageIndex::ImageIndex(std::initializer_list<IndexEntry> entries)
+    : ImageIndex(std::span(entries.begin(), entries.size())) {}
+
+ImageIndex::ImageIndex(std::span<const IndexEntry> entries) {
+  for (const IndexEntry& entry : entries) push_back(entry);
+}
+
+void ImageIndex::push_back(const IndexEntry& entry) {
+  const std::size_t place = size();
+  RETINA_CHECK(tiles_.size() == (entry.tile ? place : 0));
+  images_.push_back({.image_id = entry.image_id,
+                     .width = entry.width,
+                     .height = entry.height,
+                     .box_count = entry.box_count,
+                     .trainable_count = entry.trainable_count,
+                     .shard = entry.shard,
+                     .place = entry.place});
+  labels_.push_back(entry.labels, place);
+  file_names_.push_back(entry.file_name, place);
+  if (entry.tile) tiles_.push_back(*entry.tile);
+}
+
+IndexEntry ImageIndex::operator[](std::size_t place) const {
+  RETINA_CHECK(place < size(), "image ", place, " of ", size());
+  const Image& image = images_[place];
+  const std::span<const char> name = file_names_[place];
+  IndexEntry entry{.image_id = image.image_id,
+                   .width = image.width,
+                   .height = image.height,
+                   .box_count = image.box_count,
+                   .trainable_count = image.trainable_count,
+                   .shard = image.shard,
+                   .place = image.place,
+                   .labels = labels_[place],
+                   .file_name = {name.data(), name.size()}};
+  if (!tiles_.empty()) entry.tile = tiles_[place];
+  return entry;
+}
+
+ImageIndex::Iterator ImageIndex::begin() const {
+  return {*this, 0};
+}
+
+ImageIndex::Iterator ImageIndex::end() const {
+  return {*this, size()};
+}
+
+bool is_tiled(const ImageIndex& index) {
   return !index.empty() && index.front().tile.has_value();
 }
 
@@ -112,13 +279,13 @@ std::string image_name(const IndexEntry& entry) {
 }
 
 std::string record_name(const IndexEntry& entry) {
-  const std::string& file = entry.file_name;
+  const std::string_view file = entry.file_name;
   const std::string tile =
       entry.tile ? cat(", ", tile_text(*entry.tile, entry.width, entry.height)) : "";
   return cat("record ", entry.place, file.empty() ? "" : cat(" (", escaped(file), tile, ")"));
 }
 
-FileNames file_names_of(const std::vector<IndexEntry>& index) {
+FileNames file_names_of(const ImageIndex& index) {
   FileNames names;
   for (const IndexEntry& entry : index) {
     if (!entry.file_name.empty()) names.emplace(entry.image_id, entry.file_name);
@@ -135,84 +302,57 @@ std::vector<int> entry_labels(const Record& record) {
   return {labels.begin(), labels.end()};
 }
 
-std::string encode_index(const std::vector<IndexEntry>& entries) {
-  std::string content;
-  content.reserve(entries.size() * kEntryBytes);
-  for (const IndexEntry& entry : entries) {
-    put(content, entry.image_id);
-    put(content, static_cast<std::uint32_t>(entry.width));
-    put(content, static_cast<std::uint32_t>(entry.height));
-    put(content, entry.box_count);
-    put(content, entry.trainable_count);
-    put(content, entry.shard);
-    put(content, entry.place);
-  }
-  put_rows(content, entries);
-  const bool has_tiles = is_tiled(entries);
-  for (const IndexEntry& entry : entries) RETINA_CHECK(entry.tile.has_value() == has_tiles);
+std::string encode_index(const ImageIndex& index) {
   std::string bytes(kIndexMagic);
-  put(bytes, has_tiles ? kIndexVersion : kUntiledIndexVersion);
+  bytes.reserve(kHeaderBytes + index.size() * kEntryBytes);
+  put(bytes, is_tiled(index) ? kIndexVersion : kUntiledIndexVersion);
   put(bytes, kEntryBytes);
-  put(bytes, static_cast<std::uint64_t>(entries.size()));
-  put(bytes, xxh3(bytes + content));
-  return bytes + content;
+  put(bytes, static_cast<std::uint64_t>(index.size()));
+  put(bytes, std::uint64_t{0});  // the hash, of all before and behind it
+  for (const IndexEntry& entry : index) {
+    put(bytes, entry.image_id);
+    put(bytes, static_cast<std::uint32_t>(entry.width));
+    put(bytes, static_cast<std::uint32_t>(entry.height));
+    put(bytes, entry.box_count);
+    put(bytes, entry.trainable_count);
+    put(bytes, entry.shard);
+    put(bytes, entry.place);
+  }
+  put_rows(bytes, index);
+  Hasher hasher;
+  hasher.update(bytes.data(), kHashAt);
+  hasher.update(bytes.data() + kHeaderBytes, bytes.size() - kHeaderBytes);
+  std::string hash;
+  put(hash, hasher.digest());
+  return bytes.replace(kHashAt, hash.size(), hash);
 }
 
 bool is_index(const std::string& path) {
   std::error_code code;
   if (!std::filesystem::is_regular_file(path, code)) return false;
-  const std::string bytes = read_file(path);
-  return bytes.size() >= kHeaderBytes && bytes.starts_with(kIndexMagic) &&
+  const std::string bytes = read_start(path, kHeaderBytes);
+  return bytes.size() == kHeaderBytes && bytes.starts_with(kIndexMagic) &&
          get<std::uint16_t>(bytes, kEntryBytesAt) == kEntryBytes;
 }
 
-std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& name) {
-  if (bytes.size() < kHeaderBytes || bytes.substr(0, kIndexMagic.size()) != kIndexMagic) {
-    fail_damaged(name, "is not an image index of a shard set");
-  }
-  // Lengths before the hash, which is over what they say; labels, names and
-  // tiles came with versions 2, 3 and 4.
-  const auto version = get<std::uint16_t>(bytes, kIndexVersionAt);
-  if (version > kIndexVersion) fail_newer(name, "index", version, kIndexVersion);
-  const std::string_view content = bytes.substr(kHeaderBytes);
-  const auto count = get<std::uint64_t>(bytes, kCountAt);
-  const bool has_labels = version > 1, has_file_names = version > 2, has_tiles = version > 3;
-  if (get<std::uint16_t>(bytes, kEntryBytesAt) != kEntryBytes ||
-      count > content.size() / kEntryBytes ||
-      (!has_labels && content.size() != count * kEntryBytes)) {
-    fail_damaged(name, cat("has a wrong length (got ", content.size(), " bytes of entries, want ",
-                           count, " entries of ", kEntryBytes, ")"));
-  }
-  Hasher hasher;
-  hasher.update(bytes.data(), kHashAt);
-  hasher.update(content.data(), content.size());
-  if (version == 0 || get<std::uint64_t>(bytes, kHashAt) != hasher.digest()) {
-    fail_damaged(name, "is damaged (its checksum does not match)");
-  }
-  // The entries of fixed length, then the rows.
-  std::vector<IndexEntry> entries(count);
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const std::string_view entry = content.substr(i * kEntryBytes, kEntryBytes);
-    entries[i] = {.image_id = get<std::int64_t>(entry, 0),
-                  .width = side_px(entry, 8, name),
-                  .height = side_px(entry, 12, name),
-                  .box_count = get<std::uint32_t>(entry, 16),
-                  .trainable_count = get<std::uint32_t>(entry, 20),
-                  .shard = get<std::uint32_t>(entry, 24),
-                  .place = get<std::uint32_t>(entry, 28)};
-  }
-  IndexRows rows(content.substr(count * kEntryBytes), name);
-  for (IndexEntry& entry : entries) {
-    if (has_labels) rows.read_labels(entry);
-  }
-  for (IndexEntry& entry : entries) {
-    if (has_file_names) rows.read_file_name(entry);
-  }
-  for (IndexEntry& entry : entries) {
-    if (has_tiles) rows.read_tile(entry);
-  }
-  rows.finish();
-  return entries;
+ImageIndex decode_index(std::string_view bytes, const std::string& name,
+                        std::optional<std::uint64_t> want_xxh3) {
+  const IndexDecoder::Source source{
+      .size_bytes = bytes.size(),
+      .read = [&](std::uint64_t offset, char* buffer, std::size_t size_bytes) {
+        return bytes.copy(buffer, size_bytes, offset);
+      }};
+  return IndexDecoder(source, name).decode(want_xxh3);
+}
+
+ImageIndex read_index(const std::string& path, std::uint64_t want_xxh3) {
+  const FileReader file(path);
+  const IndexDecoder::Source source{
+      .size_bytes = file.size_bytes(),
+      .read = [&](std::uint64_t offset, char* buffer, std::size_t size_bytes) {
+        return file.read_at(offset, buffer, size_bytes);
+      }};
+  return IndexDecoder(source, path).decode(want_xxh3);
 }
 
 }  // namespace retina

@@ -2,8 +2,12 @@
 // Layout in FORMAT.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,7 +22,8 @@ inline constexpr std::uint16_t kIndexVersion = 4;
 // An index without tiles keeps the version that earlier readers open.
 inline constexpr std::uint16_t kUntiledIndexVersion = 3;
 
-// One image, in the order of (shard, place).
+// One image. Its labels and file name are borrowed: from the index that it is of, or from whoever
+// makes it for one.
 struct IndexEntry {
   std::int64_t image_id = 0;
   int width = 0;  // of the stored image, pixels
@@ -29,17 +34,88 @@ struct IndexEntry {
   std::uint32_t place = 0;            // the record's key inside the shard
   // Classes of the trainable boxes, each once, ascending; of a classification set's image its one
   // class. Version 1 has none.
-  std::vector<int> labels = {};
-  std::string file_name = {};  // the record's; versions 1 and 2 have none
+  std::span<const int> labels = {};
+  std::string_view file_name = {};  // the record's; versions 1 and 2 have none
   // Of a tile, whose image_id and file_name are those of the whole image. In a set all records are
   // tiles, or none.
   std::optional<TilePlace> tile = {};
 
-  friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
+  friend bool operator==(const IndexEntry& a, const IndexEntry& b);
+};
+
+// The images of a set in the order of (shard, place), in little memory: of millions there are a few
+// blocks, none an image.
+class ImageIndex {
+ public:
+  class Iterator;
+
+  ImageIndex() = default;
+  ImageIndex(std::initializer_list<IndexEntry> entries);
+  explicit ImageIndex(std::span<const IndexEntry> entries);
+
+  // Copies what the entry borrows. All entries have a tile, or none.
+  void push_back(const IndexEntry& entry);
+
+  std::size_t size() const { return images_.size(); }
+  bool empty() const { return images_.empty(); }
+  // Borrows from this index until it changes or ends.
+  IndexEntry operator[](std::size_t place) const;
+  IndexEntry front() const { return (*this)[0]; }
+  IndexEntry back() const { return (*this)[size() - 1]; }
+  Iterator begin() const;
+  Iterator end() const;
+
+  friend bool operator==(const ImageIndex&, const ImageIndex&) = default;
+
+ private:
+  struct Image {  // as IndexEntry
+    std::int64_t image_id = 0;
+    int width = 0, height = 0;
+    std::uint32_t box_count = 0, trainable_count = 0, shard = 0, place = 0;
+    friend bool operator==(const Image&, const Image&) = default;
+  };
+  // A row of values for each image.
+  template <class T>
+  struct Rows {
+    std::vector<T> values{};
+    std::vector<std::uint32_t> ends{};  // in `values`; empty while no row has one
+
+    void reserve(std::size_t row_count, std::size_t value_count);
+    void push_back(std::span<const T> row, std::size_t place);
+    std::span<const T> operator[](std::size_t place) const;
+    friend bool operator==(const Rows&, const Rows&) = default;
+  };
+  friend class IndexDecoder;
+
+  std::vector<Image> images_{};
+  Rows<int> labels_{};
+  Rows<char> file_names_{};
+  std::vector<TilePlace> tiles_{};  // empty, or one for each
+};
+
+class ImageIndex::Iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = IndexEntry;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const IndexEntry*;
+  using reference = IndexEntry;
+
+  Iterator(const ImageIndex& index, std::size_t place) : index_(&index), place_(place) {}
+  IndexEntry operator*() const { return (*index_)[place_]; }
+  Iterator& operator++() {
+    ++place_;
+    return *this;
+  }
+  friend bool operator==(const Iterator&, const Iterator&) = default;
+
+ private:
+  const ImageIndex* index_;
+  std::size_t place_;
 };
 
 // Whether a set's records are tiles.
-bool is_tiled(const std::vector<IndexEntry>& index);
+bool is_tiled(const ImageIndex& index);
 
 // What people call the image, see shared/base/printable.h.
 std::string image_name(const IndexEntry& entry);
@@ -50,17 +126,22 @@ std::string record_name(const IndexEntry& entry);
 
 // File names by image id; images without one are missing.
 using FileNames = std::unordered_map<std::int64_t, std::string>;
-FileNames file_names_of(const std::vector<IndexEntry>& index);
+FileNames file_names_of(const ImageIndex& index);
 
 // The labels of a record's entry.
 std::vector<int> entry_labels(const Record& record);
 
-std::string encode_index(const std::vector<IndexEntry>& entries);
+std::string encode_index(const ImageIndex& index);
 
 // Whether the file is one of our indexes, even a damaged one.
 bool is_index(const std::string& path);
 
-// Throws kData: damaged (own hash), written by a newer version. Errors begin with `name`.
-std::vector<IndexEntry> decode_index(std::string_view bytes, const std::string& name);
+// Throws kData: damaged (own hash), written by a newer version, or not the file whose bytes have
+// the hash `want_xxh3`: that of another set. Errors begin with `name`.
+ImageIndex decode_index(std::string_view bytes, const std::string& name,
+                        std::optional<std::uint64_t> want_xxh3 = {});
+
+// The same of a file, of which a piece at a time is in memory. Throws as FileReader, too.
+ImageIndex read_index(const std::string& path, std::uint64_t want_xxh3);
 
 }  // namespace retina

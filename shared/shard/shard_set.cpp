@@ -25,15 +25,6 @@
 namespace retina {
 namespace {
 
-std::vector<IndexEntry> decode_whole_index(std::string_view bytes, const Manifest& manifest,
-                                           const std::string& path) {
-  std::vector<IndexEntry> index = decode_index(bytes, path);
-  if (xxh3(bytes) != manifest.index.xxh3) {
-    fail_damaged(path, "belongs to another data set than the manifest");
-  }
-  return index;
-}
-
 // Starts reading all pages of the record at once; a hint only, so errors do not matter.
 void prefetch(std::string_view bytes) {
   static const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
@@ -45,13 +36,12 @@ void prefetch(std::string_view bytes) {
 // Whether the record has the class of the index; false, too, for one of another task.
 bool has_class_of(const Record& record, const IndexEntry& entry, Task task) {
   if (task == Task::kDetection) return !record.label;
-  return record.label && entry.labels == std::vector<int>{*record.label};
+  return record.label && entry.labels.size() == 1 && entry.labels[0] == *record.label;
 }
 
 }  // namespace
 
-void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
-                 const std::string& name) {
+void check_index(const ImageIndex& index, const Manifest& manifest, const std::string& name) {
   std::size_t at = 0;
   bool matches = true;
   for (std::size_t shard = 0; shard < manifest.shards.size(); ++shard) {
@@ -122,7 +112,7 @@ struct ShardSet::State {
   std::optional<std::uint64_t> limit_bytes{};
   std::optional<RemoteFolder> remote{};
   Manifest manifest{};
-  std::vector<IndexEntry> index{};
+  ImageIndex index{};
   std::deque<Slot> slots{};  // a deque: its elements need not move
   std::atomic<std::uint64_t> uses{0};
   std::mutex room_mutex{};                    // one thread makes room
@@ -206,8 +196,7 @@ struct ShardSet::State {
 void ShardSet::State::open_mount() {
   manifest = read_manifest(folder);
   check_file_size(folder, manifest.index);
-  const std::string path = folder + "/" + manifest.index.name;
-  index = decode_whole_index(read_file(path), manifest, path);
+  index = read_index(folder + "/" + manifest.index.name, manifest.index.xxh3);
   check_file_size(folder, manifest.quarantine);
   for (const ManifestShard& shard : manifest.shards) check_file_size(folder, shard.file);
   copies.emplace(folder, manifest.shards, scratch);
@@ -217,9 +206,9 @@ void ShardSet::State::open_remote() {
   const std::string name = folder + "/" + kManifestFile;
   manifest = decode_manifest(read_manifest_text(*remote), name);
   copies.emplace(*remote, manifest.shards, scratch);
-  const std::string path = folder + "/" + manifest.index.name;
   const ShardCopy copy = copies->copy({.file = manifest.index});
-  index = decode_whole_index(copy.file.content(), manifest, path);
+  index =
+      decode_index(copy.file.content(), folder + "/" + manifest.index.name, manifest.index.xxh3);
 }
 
 ShardSet::ShardSet(const std::string& folder, const std::string& scratch,
@@ -278,14 +267,14 @@ const std::string& ShardSet::folder() const {
 const Manifest& ShardSet::manifest() const {
   return state_->manifest;
 }
-const std::vector<IndexEntry>& ShardSet::index() const {
+const ImageIndex& ShardSet::index() const {
   return state_->index;
 }
 
 Record ShardSet::read(std::size_t index_place) const {
   RETINA_CHECK(index_place < state_->index.size(), "image ", index_place, " of ",
                state_->index.size());
-  const IndexEntry& entry = state_->index[index_place];
+  const IndexEntry entry = state_->index[index_place];
   std::shared_ptr<const ShardFile> shard = state_->shard(entry.shard);
   const std::string_view bytes = shard->bytes(entry.place);
   prefetch(bytes);

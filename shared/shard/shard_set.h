@@ -32,8 +32,7 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
 
 // Throws kData, beginning with `name`, unless the index lists every record of the manifest's shards
 // exactly once and in order.
-void check_index(const std::vector<IndexEntry>& index, const Manifest& manifest,
-                 const std::string& name);
+void check_index(const ImageIndex& index, const Manifest& manifest, const std::string& name);
 
 class ShardSet {
  public:
@@ -55,7 +54,7 @@ class ShardSet {
   // For people: of a URL public_url().
   const std::string& folder() const;
   const Manifest& manifest() const;
-  const std::vector<IndexEntry>& index() const;
+  const ImageIndex& index() const;
 
   // The record of index()[index_place]. Opens its shard at the first use. Thread-safe; the
   // record's `image` is valid while the ShardSet lives, and from a URL as long as the record does.

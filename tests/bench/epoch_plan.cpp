@@ -21,7 +21,7 @@ namespace {
 
 using namespace retina;
 
-std::vector<IndexEntry> repeated_index(const std::string& path, std::size_t count) {
+ImageIndex repeated_index(const std::string& path, std::size_t count) {
   const Instances instances = read_instances(path);
   std::map<std::int64_t, int> label_of;
   for (const Category& category : instances.categories) {
@@ -31,16 +31,16 @@ std::vector<IndexEntry> repeated_index(const std::string& path, std::size_t coun
   for (const Annotation& annotation : instances.annotations) {
     labels_of[annotation.image_id].push_back(label_of.at(annotation.category_id));
   }
-  std::vector<IndexEntry> index(count);
+  ImageIndex index;
   for (std::size_t i = 0; i < count; ++i) {
     const ImageInfo& image = instances.images[i % instances.images.size()];
     std::vector<int> labels = labels_of[image.id];
     std::sort(labels.begin(), labels.end());
     labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
-    index[i] = {.image_id = static_cast<std::int64_t>(i),
-                .width = image.width,
-                .height = image.height,
-                .labels = std::move(labels)};
+    index.push_back({.image_id = static_cast<std::int64_t>(i),
+                     .width = image.width,
+                     .height = image.height,
+                     .labels = labels});
   }
   return index;
 }
@@ -50,15 +50,14 @@ struct Waste {
   std::int64_t foreign_reads = 0, draws = 0;
 };
 
-Waste waste_of(const EpochPlan& plan, const std::vector<IndexEntry>& index,
-               const EpochPlanOptions& options) {
+Waste waste_of(const EpochPlan& plan, const ImageIndex& index, const EpochPlanOptions& options) {
   Waste waste;
   double padded = 0, used = 0;
   const auto draws = draw_images(index, options, 0);
   for (std::int64_t number = 0; number < plan.step_count(); ++number) {
     const GlobalStep step = plan.step(number);
     for (std::size_t slot = 0; slot < step.slots.size(); ++slot) {
-      const IndexEntry& image = index[step.slots[slot].record];
+      const IndexEntry image = index[step.slots[slot].record];
       const ResizedSize size =
           resized_size(image.width, image.height, step.min_side_px, step.max_side_px);
       used += static_cast<double>(size.width) * size.height;

@@ -1,5 +1,6 @@
 #include "shared/data/concatenated_source.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -15,16 +16,18 @@ constexpr int kPaddedPx = 64;
 class Labelled : public SyntheticSource {
  public:
   Labelled(std::int64_t count, std::uint64_t seed, Task task = Task::kDetection)
-      : SyntheticSource(count, 5, seed, {640, 480}, task), index_(SyntheticSource::index()) {
-    for (std::size_t i = 0; i < index_.size(); ++i) {
-      index_[i].labels = {static_cast<int>(i % 2), 2, 4};
-      index_[i].shard = static_cast<std::uint32_t>(i / 4);
+      : SyntheticSource(count, 5, seed, {640, 480}, task) {
+    for (IndexEntry entry : SyntheticSource::index()) {
+      const std::vector<int> labels{static_cast<int>(index_.size() % 2), 2, 4};
+      entry.labels = labels;
+      entry.shard = static_cast<std::uint32_t>(index_.size() / 4);
+      index_.push_back(entry);
     }
   }
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
 
  private:
-  std::vector<IndexEntry> index_;
+  ImageIndex index_;
 };
 
 BatchRequest request_of(std::vector<Slot> slots) {
@@ -93,8 +96,8 @@ TEST(ConcatenatedSource, GivesASampleAsItsPartDoesInItsOwnSlot) {
 
 TEST(ConcatenatedSource, MapsTheClassesOfIndexAndSamples) {
   const ConcatenatedSource all = three_parts();
-  EXPECT_EQ(all.index()[5].labels, (std::vector<int>{1, 2, 4}));
-  EXPECT_EQ(all.index()[6].labels, (std::vector<int>{1, 3, 4})) << "of {0, 2, 4}, ascending";
+  EXPECT_THAT(all.index()[5].labels, testing::ElementsAre(1, 2, 4));
+  EXPECT_THAT(all.index()[6].labels, testing::ElementsAre(1, 3, 4)) << "of {0, 2, 4}, ascending";
   for (const Task task : {Task::kDetection, Task::kClassification}) {
     const std::vector<std::int64_t> own = load(Labelled(1, 2, task), {.record = 0}).sample.labels;
     const std::vector<std::int64_t> mapped = load(three_parts(task), {.record = 6}).sample.labels;

@@ -12,12 +12,10 @@ namespace {
 
 using testing::ElementsAre;
 
-std::vector<IndexEntry> images(std::size_t count, int width, int height) {
-  std::vector<IndexEntry> index(count);
+ImageIndex images(std::size_t count, int width, int height) {
+  ImageIndex index;
   for (std::size_t i = 0; i < count; ++i) {
-    index[i].image_id = static_cast<std::int64_t>(i);
-    index[i].width = width;
-    index[i].height = height;
+    index.push_back({.image_id = static_cast<std::int64_t>(i), .width = width, .height = height});
   }
   return index;
 }
@@ -30,7 +28,7 @@ std::vector<std::size_t> batch_sizes(const std::vector<BatchRequest>& plan) {
 
 TEST(EvaluationPlan, BatchesOfStoredImagesHaveALimitOfBytesButOneImageAtLeast) {
   EvaluationPlanOptions options{.images_per_batch = 4};
-  const std::vector<IndexEntry> index = images(7, 100, 10);  // 3,000 bytes each
+  const ImageIndex index = images(7, 100, 10);  // 3,000 bytes each
   EXPECT_THAT(batch_sizes(plan_evaluation(index, options)), ElementsAre(4, 3));
   options.stored_bytes_per_batch = 9'000;
   EXPECT_THAT(batch_sizes(plan_evaluation(index, options)), ElementsAre(3, 3, 1));
@@ -54,12 +52,15 @@ TEST(EvaluationPlan, TellsEachBatchHowManyImagesAreVisited) {
 }
 
 // `tiles` of each of `count` images.
-std::vector<IndexEntry> tiles(std::size_t count, std::size_t tiles) {
-  std::vector<IndexEntry> index = images(count * tiles, 100, 100);
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    index[i].image_id = static_cast<std::int64_t>(count - i / tiles);
-    index[i].tile =
-        TilePlace{.x = static_cast<int>(i % tiles) * 100, .image_width = 1000, .image_height = 100};
+ImageIndex tiles(std::size_t count, std::size_t tiles) {
+  ImageIndex index;
+  for (std::size_t i = 0; i < count * tiles; ++i) {
+    index.push_back(
+        {.image_id = static_cast<std::int64_t>(count - i / tiles),
+         .width = 100,
+         .height = 100,
+         .tile = TilePlace{
+             .x = static_cast<int>(i % tiles) * 100, .image_width = 1000, .image_height = 100}});
   }
   return index;
 }

@@ -183,7 +183,7 @@ TEST_F(Folder, ImagesDecodeOrSayWhyNot) {
   const std::string jpeg = encode_jpeg(colourful(64, 64), 90);
   write("3.jpg", jpeg.substr(0, jpeg.size() * 3 / 4));
   write("4.png", png_);
-  std::vector<IndexEntry> seen;
+  ImageIndex seen;
   for (const std::string& name : listed()) {
     const FoundImage image = look(name).image;
     seen.push_back({.width = image.width, .height = image.height, .file_name = name});
@@ -194,9 +194,9 @@ TEST_F(Folder, ImagesDecodeOrSayWhyNot) {
   JpegDecoder decoder;
   Image out;
   const auto decode = [&](std::size_t place) {
-    const IndexEntry& entry = seen[place];
-    return decode_file(folder, entry.file_name, {.expected = {entry.width, entry.height}}, decoder,
-                       out);
+    const IndexEntry entry = seen[place];
+    return decode_file(folder, std::string(entry.file_name),
+                       {.expected = {entry.width, entry.height}}, decoder, out);
   };
   EXPECT_FALSE(decode(0));
   EXPECT_EQ(out.rgb, colourful(30, 20).rgb);

@@ -77,7 +77,7 @@ TEST(ReplacingSource, GoesOnAtTheBeginningAfterTheLast) {
 TEST(ReplacingSource, TakesOnlyWhatFitsTheStepsShape) {
   BatchRequest request = request_of({{.record = 0}});
   request.padded_height_px = 32;  // no room for a portrait
-  const std::vector<IndexEntry> index = replacing({}).index();
+  const ImageIndex index = replacing({}).index();
   for (std::size_t record = 0; record + 1 < index.size(); ++record) {
     if (index[record].width < index[record].height) continue;
     request.slots[0].record = record;
@@ -91,14 +91,16 @@ TEST(ReplacingSource, TakesOnlyWhatFitsTheRoomOfADamagedImageThatIsStored) {
   // All synthetic images have as many pixels: this one's index says that it is a row smaller.
   class SmallerSource : public DamagedSource {
    public:
-    SmallerSource() : DamagedSource({7}), index_(DamagedSource::index()) {
-      --index_[7].height;
-      for (std::size_t record = 0; record < index_.size(); ++record) {
-        if (record != 7 && record != 12) ++index_[record].height;
+    SmallerSource() : DamagedSource({7}) {
+      const ImageIndex& all = DamagedSource::index();
+      for (std::size_t record = 0; record < all.size(); ++record) {
+        const bool is_small = record == 7 || record == 12;
+        IndexEntry entry = all[is_small ? 7 : record];
+        entry.height += is_small ? -1 : 1;
+        index_.push_back(entry);
       }
-      index_[12] = index_[7];
     }
-    const std::vector<IndexEntry>& index() const override { return index_; }
+    const ImageIndex& index() const override { return index_; }
     Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
                 PixelTarget pixels) const override {
       if (request.slots[place].record != 12) {
@@ -108,7 +110,7 @@ TEST(ReplacingSource, TakesOnlyWhatFitsTheRoomOfADamagedImageThatIsStored) {
     }
 
    private:
-    std::vector<IndexEntry> index_;
+    ImageIndex index_;
   };
   const ReplacingSource source(std::make_unique<SmallerSource>());
   std::vector<std::uint8_t> pixels(stored_bytes(source.index()[7]));

@@ -51,13 +51,14 @@ void write_set(const std::string& folder, const std::vector<RecordAnnotation>& a
   manifest.counts.images = 1;
   manifest.counts.boxes = static_cast<std::int64_t>(annotations.size());
   manifest.index.name = kIndexFile;
+  const std::vector<int> labels = label ? entry_labels(record) : std::vector<int>{};
   const IndexEntry entry{.image_id = record.image_id,
                          .width = kWidth,
                          .height = kHeight,
                          .box_count = static_cast<std::uint32_t>(annotations.size()),
                          .shard = 0,
                          .place = place,
-                         .labels = label ? entry_labels(record) : std::vector<int>{}};
+                         .labels = labels};
   publish(folder, encode_index({entry}), manifest.index);
   manifest.quarantine.name = kQuarantineFile;
   publish(folder, encode_quarantine({}), manifest.quarantine);

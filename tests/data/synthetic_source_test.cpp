@@ -14,7 +14,7 @@ struct Loaded {
 };
 
 Loaded load(const SampleSource& source, std::size_t record) {
-  const IndexEntry& entry = source.index()[record];
+  const IndexEntry entry = source.index()[record];
   const ResizedSize size = resized_size(entry.width, entry.height, 100, 200);
   BatchRequest request{.slots = {{.record = record}},
                        .min_side_px = 100,

@@ -39,7 +39,7 @@ class CountedImages : public RowSource {
   int first_damaged_row = 1 << 30;
   mutable Counts counts;
 
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   const Image& image(std::size_t place) const { return images_[place]; }
   Sample load(const BatchRequest&, std::size_t, JpegDecoder&, PixelTarget) const override {
     return {};
@@ -57,7 +57,7 @@ class CountedImages : public RowSource {
 
  private:
   std::vector<Image> images_;
-  std::vector<IndexEntry> index_{};
+  ImageIndex index_{};
   Normalisation normalisation_{};
 };
 

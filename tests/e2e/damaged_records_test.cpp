@@ -22,7 +22,7 @@ class DamagedRecord : public testing::Test {
  protected:
   DamagedRecord() {
     const ShardSet shards(job_.train_shards());
-    const IndexEntry& entry = shards.index()[kRecord];
+    const IndexEntry entry = shards.index()[kRecord];
     image_id_ = entry.image_id;
     const std::string jpeg(shards.read(kRecord).image);
     const std::string path =

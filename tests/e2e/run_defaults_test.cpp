@@ -137,7 +137,7 @@ TEST(RunDefaults, TellThatAtssLeavesSmallBoxesWithoutAnAnchor) {
 // The rendered images are larger than 64 px; no recipe changes their size.
 TEST(RunDefaults, TrainAtTheImagesOwnSize) {
   const Job job;
-  const std::vector<IndexEntry> index = ShardSet(job.train_shards()).index();
+  const ImageIndex index = ShardSet(job.train_shards()).index();
   std::vector<int> sides;
   for (const IndexEntry& image : index) sides.push_back(std::min(image.width, image.height));
   std::sort(sides.begin(), sides.end());

@@ -97,7 +97,7 @@ TEST_F(Detect, VisitsEveryImageOnceInIdOrder) {
 
 // The whole chain by hand for one image: the reference that the loader and the batches must equal.
 TEST_F(Detect, EqualsTheNetworkRunByHand) {
-  const IndexEntry& entry = shards_->index().front();
+  const IndexEntry entry = shards_->index().front();
   const Record record = shards_->read(0);
   Image image;
   JpegDecoder decoder;
@@ -239,7 +239,7 @@ TEST_F(Detect, KeptImagesKeepTheirAnnotationsOnly) {
 class OneIsDamaged : public SampleSource {
  public:
   OneIsDamaged(const ShardSet& shards, std::size_t damaged) : all_(shards), damaged_(damaged) {}
-  const std::vector<IndexEntry>& index() const override { return all_.index(); }
+  const ImageIndex& index() const override { return all_.index(); }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override {
     Sample sample = all_.load(request, place, decoder, pixels);

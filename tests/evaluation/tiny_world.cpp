@@ -93,7 +93,7 @@ Instances write_tiny_shards(const std::string& folder, int image_count, Task tas
     manifest.categories.push_back({.id = one.id, .name = one.name});
     manifest.label_counts.push_back(0);
   }
-  std::vector<IndexEntry> index;
+  ImageIndex index;
   const std::string part = folder + "/part";
   ShardWriter writer(part, kShardBytes);
   for (int i = 0; i < image_count; ++i) {
@@ -183,7 +183,7 @@ void write_tiles(const ShardSet& shards, const TileGrid& grid, const std::string
   manifest.counts = {};
   std::fill(manifest.label_counts.begin(), manifest.label_counts.end(), 0);
   manifest.shards.clear();
-  std::vector<IndexEntry> index;
+  ImageIndex index;
   const std::string part = folder + "/part";
   ShardWriter writer(part, kShardBytes);
   JpegDecoder decoder;

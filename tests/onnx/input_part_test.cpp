@@ -48,7 +48,7 @@ std::string input_model(const ModelConfig& config, const std::optional<PixelSize
 }
 
 void expect_loaders_pixels(OnnxSession& session, const ModelConfig& config, const Image& image) {
-  const std::vector<IndexEntry> index = {{.width = image.width, .height = image.height}};
+  const ImageIndex index = {{.width = image.width, .height = image.height}};
   const BatchRequest request = plan_evaluation(index, {.framing = config.frame().framing,
                                                        .min_side_px = config.min_side_px,
                                                        .max_side_px = config.max_side_px})

@@ -21,7 +21,7 @@ class TwoImages : public SampleSource {
       for (auto& byte : image.rgb) byte = static_cast<std::uint8_t>(random.below(draw++, 256));
     }
   }
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
               PixelTarget pixels) const override {
     const Image& image = images_[request.slots[place].record];
@@ -31,7 +31,7 @@ class TwoImages : public SampleSource {
   }
 
  private:
-  std::vector<IndexEntry> index_;
+  ImageIndex index_;
   std::vector<Image> images_;
 };
 

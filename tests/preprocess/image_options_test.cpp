@@ -465,12 +465,12 @@ TEST(Split, OfFewImagesTheNearestToTheShareFillsAnEmptyHalf) {
         cat(folder.path(), "/both/", std::string(lacking) == "train" ? "validation" : "train"));
     ASSERT_EQ(small.index().size(), 1U);
     ASSERT_EQ(large.index().size(), 2U);
-    const std::string moved = small.index()[0].file_name;
+    const std::string moved(small.index()[0].file_name);
     EXPECT_THAT(result.err, HasSubstr(cat(moved, ", whose hash is nearest to the share")));
     for (const IndexEntry& other : large.index()) {
       const double limit = std::stod(share);
       EXPECT_LT(std::abs(SplitSide::place_of(moved) - limit),
-                std::abs(SplitSide::place_of(other.file_name) - limit));
+                std::abs(SplitSide::place_of(std::string(other.file_name)) - limit));
     }
   }
 }

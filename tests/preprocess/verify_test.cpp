@@ -146,13 +146,14 @@ TEST_F(Verify, WhichBoxesAreTrainableIsTheWritersRule) {
   ASSERT_GT(manifest.counts.degenerate, 0);
   manifest.counts.degenerate -= 1;
   manifest.counts.trainable += 1;
-  std::vector<IndexEntry> entries = ShardSet(set_).index();
+  const ShardSet set(set_);
+  std::vector<IndexEntry> entries(set.index().begin(), set.index().end());
   const auto entry = std::find_if(entries.begin(), entries.end(), [](const IndexEntry& image) {
     return image.trainable_count < image.box_count;
   });
   ASSERT_NE(entry, entries.end());
   entry->trainable_count += 1;
-  const std::string index = encode_index(entries);
+  const std::string index = encode_index(ImageIndex(entries));
   write("index.bin", index);
   manifest.index.xxh3 = xxh3(index);
   write("manifest.json", encode_manifest(manifest));

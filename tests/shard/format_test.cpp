@@ -106,6 +106,7 @@ TEST(Format, AnIndexBuiltByHandDecodes) {
   const std::string labels = le(2, 4) + le(0, 4) + le(6, 4), name = le(5, 4) + "a.jpg";
   const std::string content = entry + labels + name;
   const std::string bytes = head + le(xxh3(head + content), 8) + content;
+  const std::vector<int> want_labels{0, 6};
   IndexEntry want{.image_id = -9,
                   .width = 640,
                   .height = 480,
@@ -113,21 +114,20 @@ TEST(Format, AnIndexBuiltByHandDecodes) {
                   .trainable_count = 5,
                   .shard = 1,
                   .place = 3,
-                  .labels = {0, 6},
+                  .labels = want_labels,
                   .file_name = "a.jpg"};
   ASSERT_EQ(decode_index(bytes, "i").size(), 1U);
   EXPECT_EQ(decode_index(bytes, "i")[0], want);
   EXPECT_EQ(encode_index({want}), bytes);
   // Version 2 ends with the labels.
   const std::string version_2 = "RIDX" + le(2, 2) + le(32, 2) + le(1, 8);
-  want.file_name.clear();
+  want.file_name = {};
   EXPECT_EQ(decode_index(version_2 + le(xxh3(version_2 + entry + labels), 8) + entry + labels, "i"),
-            std::vector<IndexEntry>{want});
+            ImageIndex{want});
   // Version 1 ends with the entries.
   const std::string old_head = "RIDX" + le(1, 2) + le(32, 2) + le(1, 8);
-  want.labels.clear();
-  EXPECT_EQ(decode_index(old_head + le(xxh3(old_head + entry), 8) + entry, "i"),
-            std::vector<IndexEntry>{want});
+  want.labels = {};
+  EXPECT_EQ(decode_index(old_head + le(xxh3(old_head + entry), 8) + entry, "i"), ImageIndex{want});
 }
 
 TEST(Format, AShardIsAPlainLmdbFileWithBigEndianKeys) {

@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "tests/shard/small_set.h"
+#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
 
-std::vector<IndexEntry> some_entries() {
+constexpr int kLabels[] = {0, 70000};
+
+ImageIndex some_entries() {
   return {{.image_id = 5, .width = 3, .height = 4, .box_count = 2, .file_name = "a/5.jpg"},
           {.image_id = -5,
            .width = 30,
@@ -15,7 +20,7 @@ std::vector<IndexEntry> some_entries() {
            .trainable_count = 2,
            .shard = 2,
            .place = 9,
-           .labels = {0, 70000}}};
+           .labels = kLabels}};
 }
 
 TEST(ImageIndex, ReadsBackAsItWasWritten) {
@@ -23,11 +28,13 @@ TEST(ImageIndex, ReadsBackAsItWasWritten) {
   EXPECT_TRUE(decode_index(encode_index({}), "i").empty());
 }
 
-std::vector<IndexEntry> tile_entries() {
-  std::vector<IndexEntry> entries = some_entries();
-  entries[0].tile = {.x = 10, .y = 0, .image_width = 13, .image_height = 4};
-  entries[1].tile = {.x = 0, .y = 7, .image_width = 30, .image_height = 2147483647};
-  return entries;
+ImageIndex tile_entries(const TilePlace& first = {
+                            .x = 10, .y = 0, .image_width = 13, .image_height = 4}) {
+  const ImageIndex entries = some_entries();
+  IndexEntry a = entries[0], b = entries[1];
+  a.tile = first;
+  b.tile = {.x = 0, .y = 7, .image_width = 30, .image_height = 2147483647};
+  return {a, b};
 }
 
 TEST(ImageIndex, OfTilesReadsBackAsItWasWrittenInANewerVersion) {
@@ -42,24 +49,43 @@ TEST(ImageIndex, RejectsATileOutsideItsImage) {
                                 TilePlace{.y = 1, .image_width = 13, .image_height = 4},
                                 TilePlace{.x = -1, .image_width = 13, .image_height = 4},
                                 TilePlace{.image_width = 2, .image_height = 4}}) {
-    std::vector<IndexEntry> entries = tile_entries();
-    entries[0].tile = tile;
-    EXPECT_EQ(error_kind([&] { decode_index(encode_index(entries), "i"); }), ErrorKind::kData);
+    EXPECT_EQ(error_kind([&] { decode_index(encode_index(tile_entries(tile)), "i"); }),
+              ErrorKind::kData);
   }
 }
 
 TEST(ImageIndex, NamesAnImageByItsFileAndOneOfAnEarlierVersionByItsId) {
-  const std::vector<IndexEntry> entries = some_entries();
+  const ImageIndex entries = some_entries();
   EXPECT_EQ(image_name(entries[0]), "a/5.jpg (image 5)");
   EXPECT_EQ(image_name(entries[1]), "image -5");
   EXPECT_EQ(file_names_of(entries), (FileNames{{5, "a/5.jpg"}}));
 }
 
 TEST(ImageIndex, AnImageWithoutBoxesMayHaveOneClass) {
-  IndexEntry entry{.image_id = 5, .width = 3, .height = 4, .labels = {999}};
-  EXPECT_EQ(decode_index(encode_index({entry}), "i"), std::vector<IndexEntry>{entry});
-  entry.labels = {1, 2};
+  const std::vector<int> one{999}, two{1, 2};
+  IndexEntry entry{.image_id = 5, .width = 3, .height = 4, .labels = one};
+  EXPECT_EQ(decode_index(encode_index({entry}), "i"), ImageIndex{entry});
+  entry.labels = two;
   EXPECT_EQ(error_kind([&] { decode_index(encode_index({entry}), "i"); }), ErrorKind::kData);
+}
+
+TEST(ImageIndex, OfAFileIsThatOfItsBytesPieceByPiece) {
+  const TestFolder folder;
+  const std::vector<int> labels{0, 1, 2, 3};
+  ImageIndex index;
+  for (int i = 0; i < 50'000; ++i) {  // some pieces
+    const std::string name = cat("photographs/", i, ".jpg");
+    index.push_back({.image_id = i,
+                     .width = 1 + i,
+                     .height = 2,
+                     .trainable_count = 4,
+                     .labels = std::span(labels).first(static_cast<std::size_t>(i % 5)),
+                     .file_name = i % 7 == 0 ? "" : name});
+  }
+  const std::string bytes = encode_index(index), path = folder / "index.bin";
+  write_file_atomically(path, bytes);
+  EXPECT_EQ(read_index(path, xxh3(bytes)), index);
+  EXPECT_EQ(error_kind([&] { read_index(path, 0); }), ErrorKind::kData) << "of another set";
 }
 
 TEST(ImageIndex, RejectsEveryFlippedBitAndTruncation) {

@@ -46,7 +46,8 @@ void count(const Record& record, Manifest& manifest) {
   }
 }
 
-IndexEntry entry_of(const Record& record, std::size_t shard, std::uint32_t place) {
+IndexEntry entry_of(const Record& record, std::size_t shard, std::uint32_t place,
+                    std::span<const int> labels) {
   const auto trainable = std::count_if(
       record.annotations.begin(), record.annotations.end(),
       [&](const RecordAnnotation& box) { return is_trainable(box, record.width, record.height); });
@@ -57,7 +58,7 @@ IndexEntry entry_of(const Record& record, std::size_t shard, std::uint32_t place
           .trainable_count = static_cast<std::uint32_t>(trainable),
           .shard = static_cast<std::uint32_t>(shard),
           .place = place,
-          .labels = entry_labels(record)};
+          .labels = labels};
 }
 
 }  // namespace
@@ -95,7 +96,7 @@ void write_small_set(const std::string& folder, std::size_t record_count,
   manifest.categories = {
       {.id = 1, .name = "cat"}, {.id = 5, .name = "dog"}, {.id = 9, .name = "x"}};
   manifest.label_counts.assign(manifest.categories.size(), 0);
-  std::vector<IndexEntry> index;
+  ImageIndex index;
   std::optional<ShardWriter> writer;
   const auto part = [&](std::size_t shard) { return cat(folder, "/part-", shard); };
   const auto finish = [&] {
@@ -112,7 +113,8 @@ void write_small_set(const std::string& folder, std::size_t record_count,
     const std::string bytes = encode_record(record);
     if (writer && !writer->has_space(bytes.size())) finish();
     if (!writer) writer.emplace(part(manifest.shards.size()), shard_size_bytes);
-    index.push_back(entry_of(record, manifest.shards.size(), writer->append(bytes)));
+    index.push_back(
+        entry_of(record, manifest.shards.size(), writer->append(bytes), entry_labels(record)));
     count(record, manifest);
   }
   finish();

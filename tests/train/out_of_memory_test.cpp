@@ -78,7 +78,7 @@ class FailingSource : public SampleSource {
  public:
   FailingSource(const SampleSource& source, std::int64_t fail_at)
       : source_(source), fail_at_(fail_at) {}
-  const std::vector<IndexEntry>& index() const override { return source_.index(); }
+  const ImageIndex& index() const override { return source_.index(); }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override {
     if (count_++ == fail_at_) throw std::bad_alloc();

@@ -33,33 +33,38 @@ std::size_t largest_share(std::size_t slot_count, std::size_t rank_count) {
   return (slot_count + rank_count - 1) / rank_count;
 }
 
-EpochPlan::EpochPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
-                     std::int64_t epoch)
-    : index_(index), options_(options), epoch_(epoch), draws_(draw_images(index, options, epoch)) {
+EpochPlan::EpochPlan(const ImageIndex& index, const EpochPlanOptions& options, std::int64_t epoch)
+    : index_(index), options_(options), epoch_(epoch) {
   RETINA_CHECK(options.images_per_step > 0 && !index.empty());
-  places_.resize(static_cast<std::size_t>(step_count()) * slot_count());
-  if (options.shuffle == Shuffle::kGlobal) {
-    order_globally();
-  } else {
-    order_by_lanes();
+  {
+    const std::vector<Draw> draws = draw_images(index, options, epoch);
+    draw_count_ = draws.size();
+    places_.resize(static_cast<std::size_t>(step_count()) * slot_count());
+    if (options.shuffle == Shuffle::kGlobal) {
+      order_globally(draws);
+    } else {
+      order_by_lanes(draws);
+    }
   }
-}
-
-void EpochPlan::order_globally() {
-  const auto order = permutation(draws_.size(), {.seed = options_.seed,
-                                                 .use = RandomUse::kShuffle,
-                                                 .stream = static_cast<std::uint32_t>(epoch_)});
-  for (std::size_t i = 0; i < order.size(); ++i) places_[i] = {.draw = draws_[order[i]]};
   group_by_aspect();
-  for (std::size_t i = order.size(); i < places_.size(); ++i) {
-    places_[i] = {.draw = places_[i % order.size()].draw, .counts = false};
+  if (options.shuffle != Shuffle::kGlobal) return;
+  for (std::size_t i = draw_count_; i < places_.size(); ++i) {
+    const std::size_t repeated = i % draw_count_;
+    places_[i] = places_[first_place(0) + repeated];
   }
 }
 
-void EpochPlan::order_by_lanes() {
+void EpochPlan::order_globally(const std::vector<Draw>& draws) {
+  const auto order = permutation(draws.size(), {.seed = options_.seed,
+                                                .use = RandomUse::kShuffle,
+                                                .stream = static_cast<std::uint32_t>(epoch_)});
+  for (std::size_t i = 0; i < order.size(); ++i) places_[i] = draws[order[i]];
+}
+
+void EpochPlan::order_by_lanes(const std::vector<Draw>& draws) {
   const std::size_t lanes = slot_count(), steps = places_.size() / lanes;
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    const auto [begin, end] = lane_records(draws_.size(), lane, lanes);
+    const auto [begin, end] = lane_records(draws.size(), lane, lanes);
     const std::size_t count = end - begin;
     const auto order = permutation(count, {.seed = options_.seed ^ (kLaneSeedOffset * (lane + 1)),
                                            .use = RandomUse::kShuffle,
@@ -67,20 +72,19 @@ void EpochPlan::order_by_lanes() {
     for (std::size_t step = 0; step < steps; ++step) {
       // A lane without images borrows the first image that another lane must have at this place.
       const std::size_t place =
-          count > 0 ? begin + order[step % count] : lane * draws_.size() / lanes;
-      places_[step * lanes + lane] = {.draw = draws_[place], .counts = step < count};
+          count > 0 ? begin + order[step % count] : lane * draws.size() / lanes;
+      places_[step * lanes + lane] = draws[place];
     }
   }
-  group_by_aspect();
 }
 
 void EpochPlan::bucket_by_aspect(std::size_t first, std::size_t count, std::size_t stride,
                                  std::size_t bucket_count) {
-  std::vector<Place> places;
+  std::vector<Draw> places;
   std::vector<std::pair<double, std::size_t>> by_aspect;
   for (std::size_t i = 0; i < count; ++i) {
     places.push_back(places_[first + i * stride]);
-    const IndexEntry& image = index_[places.back().draw.record];
+    const IndexEntry image = index_[places.back().record];
     by_aspect.emplace_back(static_cast<double>(image.width) / image.height, i);
   }
   std::sort(by_aspect.begin(), by_aspect.end());
@@ -99,7 +103,7 @@ void EpochPlan::bucket_by_aspect(std::size_t first, std::size_t count, std::size
 void EpochPlan::group_by_aspect() {
   if (options_.framing == Framing::kSquare) return;  // nothing is padded
   const std::size_t slots = slot_count();
-  const std::size_t full_steps = draws_.size() / slots;  // the tail stays the tail
+  const std::size_t full_steps = draw_count_ / slots;  // the tail stays the tail
   const std::size_t buckets = std::max<std::size_t>(1, full_steps / kBucketSteps);
   if (options_.shuffle == Shuffle::kGlobal) {
     bucket_by_aspect(0, full_steps * slots, 1, buckets);
@@ -109,18 +113,24 @@ void EpochPlan::group_by_aspect() {
     }
   }
   // The steps go back in random order, or every epoch would run from tall to wide.
-  const auto order = permutation(full_steps, {.seed = options_.seed ^ kStepSeedOffset,
-                                              .use = RandomUse::kShuffle,
-                                              .stream = static_cast<std::uint32_t>(epoch_)});
-  const std::vector<Place> grouped = places_;
-  for (std::size_t i = 0; i < full_steps; ++i) {
-    std::copy_n(grouped.begin() + static_cast<std::ptrdiff_t>(order[i] * slots), slots,
-                places_.begin() + static_cast<std::ptrdiff_t>(i * slots));
-  }
+  step_order_ = permutation(full_steps, {.seed = options_.seed ^ kStepSeedOffset,
+                                         .use = RandomUse::kShuffle,
+                                         .stream = static_cast<std::uint32_t>(epoch_)});
+}
+
+std::size_t EpochPlan::first_place(std::int64_t step) const {
+  const auto number = static_cast<std::size_t>(step);
+  return (number < step_order_.size() ? step_order_[number] : number) * slot_count();
+}
+
+bool EpochPlan::counts(std::size_t place) const {
+  if (options_.shuffle == Shuffle::kGlobal) return place < draw_count_;
+  const auto [begin, end] = lane_records(draw_count_, place % slot_count(), slot_count());
+  return place / slot_count() < end - begin;
 }
 
 std::int64_t EpochPlan::step_count() const {
-  return steps_per_data_epoch(draws_.size(), options_.images_per_step);
+  return steps_per_data_epoch(draw_count_, options_.images_per_step);
 }
 
 FrameRule EpochPlan::frame_of(std::int64_t step) const {
@@ -139,9 +149,9 @@ FrameRule EpochPlan::frame_of(std::int64_t step) const {
 ImageSize EpochPlan::padded(std::int64_t step) const {
   const FrameRule rule = frame_of(step);
   ImageSize largest;
-  const std::size_t first = static_cast<std::size_t>(step) * slot_count();
+  const std::size_t first = first_place(step);
   for (std::size_t i = first; i < first + slot_count(); ++i) {
-    const IndexEntry& image = index_[places_[i].draw.record];
+    const IndexEntry image = index_[places_[i].record];
     const ImageSize size = padded_size({image.width, image.height}, rule);
     largest.width = std::max(largest.width, size.width);
     largest.height = std::max(largest.height, size.height);
@@ -157,10 +167,10 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
                     .max_side_px = rule.max_side_px,
                     .padded_width_px = size.width,
                     .padded_height_px = size.height};
-  const std::size_t first = static_cast<std::size_t>(step) * slot_count();
+  const std::size_t first = first_place(step);
   for (std::size_t i = first; i < first + slot_count(); ++i) {
-    const auto [record, copy] = places_[i].draw;
-    const IndexEntry& image = index_[record];
+    const auto [record, copy] = places_[i];
+    const IndexEntry image = index_[record];
     // Copies of an image are augmented each by itself.
     const Augmentation augmentation = draw_augmentation(
         options_.augment,
@@ -168,10 +178,10 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
         {.width = image.width, .height = image.height}, rule);
     result.slots.push_back({.record = record,
                             .flip = augmentation.flip,
-                            .counts = places_[i].counts,
+                            .counts = counts(i),
                             .warp = augmentation.warp,
                             .box_visibility = options_.augment.box_visibility});
-    result.real_image_count += places_[i].counts ? 1 : 0;
+    result.real_image_count += counts(i) ? 1 : 0;
   }
   return result;
 }

@@ -36,8 +36,7 @@ struct GlobalStep {
 class EpochPlan {
  public:
   // `index` must outlive the plan.
-  EpochPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
-            std::int64_t epoch);
+  EpochPlan(const ImageIndex& index, const EpochPlanOptions& options, std::int64_t epoch);
 
   std::int64_t step_count() const;
 
@@ -47,24 +46,25 @@ class EpochPlan {
   ImageSize padded(std::int64_t step) const;
 
  private:
-  struct Place {
-    Draw draw = {};
-    bool counts = true;
-  };
-  void order_globally();
-  void order_by_lanes();
+  void order_globally(const std::vector<Draw>& draws);
+  void order_by_lanes(const std::vector<Draw>& draws);
   void group_by_aspect();
   // Brings `count` places, `stride` apart from `first` on, into buckets of equal size, from tall to
   // wide; inside a bucket their order stays.
   void bucket_by_aspect(std::size_t first, std::size_t count, std::size_t stride,
                         std::size_t bucket_count);
+  // Of the step's slots, which are next to each other.
+  std::size_t first_place(std::int64_t step) const;
+  // Whether the slot at `place` is not a pad slot.
+  bool counts(std::size_t place) const;
   FrameRule frame_of(std::int64_t step) const;
   std::size_t slot_count() const { return static_cast<std::size_t>(options_.images_per_step); }
-  const std::vector<IndexEntry>& index_;
+  const ImageIndex& index_;
   EpochPlanOptions options_;
   std::int64_t epoch_;
-  std::vector<Draw> draws_;
-  std::vector<Place> places_;  // [steps][slots]
+  std::size_t draw_count_ = 0;
+  std::vector<Draw> places_{};               // [steps][slots]
+  std::vector<std::uint32_t> step_order_{};  // of the full steps in places_; empty: as they are
 };
 
 // The places [begin, end).

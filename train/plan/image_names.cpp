@@ -20,10 +20,10 @@ std::string image_name(const Sample& sample) {
   return cat(name, ", ", tile_text({.x = x, .y = y}, width, height));
 }
 
-std::string image_names(const GlobalStep& step, const std::vector<IndexEntry>& index) {
+std::string image_names(const GlobalStep& step, const ImageIndex& index) {
   std::string names;
   for (const Slot& slot : step.slots) {
-    const IndexEntry& entry = index[slot.record];
+    const IndexEntry entry = index[slot.record];
     append(names, image_name(entry));
     if (entry.tile) append(names, tile_text(*entry.tile, entry.width, entry.height));
   }

@@ -14,7 +14,7 @@ namespace retina {
 std::string image_name(const Sample& sample);
 
 // All ranks' images of a step, separated by commas; `index` is that of the training set.
-std::string image_names(const GlobalStep& step, const std::vector<IndexEntry>& index);
+std::string image_names(const GlobalStep& step, const ImageIndex& index);
 
 // Those of a batch that count.
 std::string image_names(const Batch& batch);

@@ -13,7 +13,7 @@ namespace {
 constexpr int kFractionBits = 24;
 constexpr std::uint64_t kOne = std::uint64_t{1} << kFractionBits;
 
-std::vector<std::uint64_t> repeat_factors(const std::vector<IndexEntry>& index, double threshold) {
+std::vector<std::uint64_t> repeat_factors(const ImageIndex& index, double threshold) {
   std::vector<std::size_t> images_of_class;
   for (const IndexEntry& image : index) {
     for (const int label : image.labels) {
@@ -61,7 +61,7 @@ std::vector<std::uint32_t> draw_counts(const std::vector<std::uint64_t>& factors
 
 }  // namespace
 
-std::vector<Draw> draw_images(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
+std::vector<Draw> draw_images(const ImageIndex& index, const EpochPlanOptions& options,
                               std::int64_t epoch) {
   std::vector<std::uint32_t> counts(index.size(), 1);
   if (options.sampler == Sampler::kClassBalanced) {
@@ -80,13 +80,13 @@ std::vector<Draw> draw_images(const std::vector<IndexEntry>& index, const EpochP
   return draws;
 }
 
-std::size_t draws_per_epoch(const std::vector<IndexEntry>& index, const EpochPlanOptions& options) {
+std::size_t draws_per_epoch(const ImageIndex& index, const EpochPlanOptions& options) {
   return options.sampler == Sampler::kUniform
              ? index.size()
              : rounded_up_sum(repeat_factors(index, options.repeat_threshold));
 }
 
-void check_tells_classes(const std::vector<IndexEntry>& index, const std::string& name) {
+void check_tells_classes(const ImageIndex& index, const std::string& name) {
   const auto silent = std::find_if(index.begin(), index.end(), [](const IndexEntry& image) {
     return image.trainable_count > 0 && image.labels.empty();
   });

@@ -48,13 +48,13 @@ struct Draw {
 // image comes floor(r) or ceil(r) times and any run of neighbours its sum of r within one. That
 // keeps lanes at fixed places of the shards. Where the sum of all r is no integer, one image drawn
 // at random may come once more.
-std::vector<Draw> draw_images(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
+std::vector<Draw> draw_images(const ImageIndex& index, const EpochPlanOptions& options,
                               std::int64_t epoch);
 
 // The length of that.
-std::size_t draws_per_epoch(const std::vector<IndexEntry>& index, const EpochPlanOptions& options);
+std::size_t draws_per_epoch(const ImageIndex& index, const EpochPlanOptions& options);
 
 // Throws kConfig, beginning with `name`, where the index does not tell the classes of images.
-void check_tells_classes(const std::vector<IndexEntry>& index, const std::string& name);
+void check_tells_classes(const ImageIndex& index, const std::string& name);
 
 }  // namespace retina

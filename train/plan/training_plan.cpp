@@ -4,7 +4,7 @@
 
 namespace retina {
 
-TrainingPlan::TrainingPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
+TrainingPlan::TrainingPlan(const ImageIndex& index, const EpochPlanOptions& options,
                            std::int64_t epoch_steps)
     : index_(index),
       options_(options),

@@ -30,10 +30,10 @@ class TrainingPlan {
  public:
   // `index` must outlive the plan and its copies. An epoch has every image once, or with
   // `epoch_steps` > 0 that many steps, wherever the data end (keras-retinanet's --steps).
-  TrainingPlan(const std::vector<IndexEntry>& index, const EpochPlanOptions& options,
+  TrainingPlan(const ImageIndex& index, const EpochPlanOptions& options,
                std::int64_t epoch_steps = 0);
 
-  const std::vector<IndexEntry>& index() const { return index_; }
+  const ImageIndex& index() const { return index_; }
   const EpochPlanOptions& options() const { return options_; }
   std::int64_t steps_per_data_epoch() const { return steps_per_data_epoch_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -47,7 +47,7 @@ class TrainingPlan {
  private:
   const EpochPlan& epoch_plan_of(std::int64_t step);
 
-  const std::vector<IndexEntry>& index_;
+  const ImageIndex& index_;
   EpochPlanOptions options_;
   std::int64_t steps_per_data_epoch_, steps_per_epoch_;
   std::shared_ptr<const EpochPlan> epoch_plan_;  // of the data epoch `epoch_`

@@ -30,7 +30,7 @@ std::string DamagedRecords::agree(Communicator& communicator) {
     std::size_t record = 0;
     std::from_chars(line.data(), line.data() + space, record);
     if (!known_.insert(record).second) continue;  // another rank has it, too
-    const IndexEntry& entry = index_[record];
+    const IndexEntry entry = index_[record];
     last = cat(image_name(entry), " (shard ", entry.shard, ", record ", entry.place,
                "): ", line.substr(space + 1));
     if (communicator.is_root()) {

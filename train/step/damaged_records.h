@@ -18,7 +18,7 @@ class DamagedRecords {
  public:
   // `index` is the training set's and must outlive this. More than `most_fraction` of its records
   // end the job.
-  DamagedRecords(const std::vector<IndexEntry>& index, double most_fraction)
+  DamagedRecords(const ImageIndex& index, double most_fraction)
       : index_(index), most_fraction_(most_fraction) {}
 
   // What this rank is about to train on.
@@ -31,7 +31,7 @@ class DamagedRecords {
   std::string agree(Communicator& communicator);
 
  private:
-  const std::vector<IndexEntry>& index_;
+  const ImageIndex& index_;
   double most_fraction_;
   std::set<std::size_t> known_;              // by all ranks
   std::map<std::size_t, std::string> news_;  // record -> its problem

@@ -198,13 +198,13 @@ class Drawing {
     if (!is_large) return;
     std::vector<TileRect> tiles;
     for (const std::size_t place : places) {
-      const IndexEntry& one = index[place];
+      const IndexEntry one = index[place];
       tiles.push_back(
           {.x = one.tile->x, .y = one.tile->y, .width = one.width, .height = one.height});
     }
     for (const std::size_t i : busiest_tiles(found, options_.score, tiles, kShownTiles)) {
       if (is_done()) return;
-      const IndexEntry& one = index[places[i]];
+      const IndexEntry one = index[places[i]];
       Image image;
       decode_image(shards_.read(places[i]), shards_.folder(), decoder_, image);
       show(places[i], tiles[i], tile_text(*one.tile, one.width, one.height), std::move(image),
@@ -225,9 +225,9 @@ class Drawing {
   // `image` shows `part` of the image.
   void show(std::size_t place, const TileRect& part, const std::string& part_name, Image image,
             const std::vector<RecordAnnotation>& truth) {
-    const IndexEntry& entry = shards_.index()[place];
+    const IndexEntry entry = shards_.index()[place];
     DrawnImage result{.image_id = entry.image_id,
-                      .file_name = entry.file_name,
+                      .file_name = std::string(entry.file_name),
                       .part = part_name,
                       .image = std::move(image)};
     const ImageSize size{.width = result.image.width, .height = result.image.height};

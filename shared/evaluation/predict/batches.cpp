@@ -81,9 +81,9 @@ void check_sizes(const ConvertedModel& model, const PredictionInput& input,
                  std::int64_t max_images) {
   const std::optional<PixelSize>& image = model.header().form.image;
   if (!image) return;
-  const std::vector<IndexEntry>& index = input.samples.index();
+  const ImageIndex& index = input.samples.index();
   for (const std::size_t place : visited_places(index, max_images)) {
-    const IndexEntry& entry = index[place];
+    const IndexEntry entry = index[place];
     if (entry.height == image->height && entry.width == image->width) continue;
     throw Error(ErrorKind::kConfig,
                 cat(model.path(), ": takes images of ", image->height, "x", image->width, " only (",

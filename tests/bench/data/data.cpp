@@ -53,15 +53,14 @@ constexpr Sides kSmall{443, 591}, kLarge{800, 1333};
 constexpr int kSerialBatchImages = 32, kSerialBatches = 6;
 
 // Batches of the whole set in order, each padded to its largest image.
-std::vector<BatchRequest> requests_of(const std::vector<IndexEntry>& index, Sides sides,
-                                      int images_per_batch) {
+std::vector<BatchRequest> requests_of(const ImageIndex& index, Sides sides, int images_per_batch) {
   std::vector<BatchRequest> requests;
   for (std::size_t record = 0; record < index.size(); ++record) {
     if (record % static_cast<std::size_t>(images_per_batch) == 0) {
       requests.push_back({.min_side_px = sides.min_px, .max_side_px = sides.max_px});
     }
     BatchRequest& request = requests.back();
-    const IndexEntry& entry = index[record];
+    const IndexEntry entry = index[record];
     const ResizedSize size = resized_size(entry.width, entry.height, sides.min_px, sides.max_px);
     request.padded_width_px = std::max(request.padded_width_px, padded_side_px(size.width));
     request.padded_height_px = std::max(request.padded_height_px, padded_side_px(size.height));
@@ -79,8 +78,8 @@ BatchLoader::RequestSource in_order(std::vector<BatchRequest> requests) {
 // Images without content that fill their place: what is left is the loader's own work.
 class NoWork : public SampleSource {
  public:
-  explicit NoWork(const std::vector<IndexEntry>& index) : index_(index) {}
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  explicit NoWork(const ImageIndex& index) : index_(index) {}
+  const ImageIndex& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
               PixelTarget) const override {
     return {.slot = request.slots[place],
@@ -89,7 +88,7 @@ class NoWork : public SampleSource {
   }
 
  private:
-  const std::vector<IndexEntry>& index_;
+  const ImageIndex& index_;
 };
 
 double resident_mib() {

@@ -273,10 +273,10 @@ class NoiseImages : public SampleSource {
       index_.push_back({.image_id = i + 1, .width = 40 + 7 * i, .height = 90 - 3 * i});
     }
   }
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
               PixelTarget pixels) const override {
-    const IndexEntry& entry = index_[request.slots[place].record];
+    const IndexEntry entry = index_[request.slots[place].record];
     Image image(entry.width, entry.height);
     const RandomStream random{.seed = static_cast<std::uint64_t>(entry.image_id)};
     for (std::size_t i = 0; i < image.rgb.size(); ++i) {
@@ -289,7 +289,7 @@ class NoiseImages : public SampleSource {
   }
 
  private:
-  std::vector<IndexEntry> index_;
+  ImageIndex index_;
 };
 
 // The pixels of every image of a step, image after image; the images of `rank_count` ranks.

@@ -19,7 +19,7 @@ class TwoBoxes : public SampleSource {
   explicit TwoBoxes(bool is_tile = false) : is_tile_(is_tile) {
     for (int i = 0; i < 5; ++i) index_.push_back({.image_id = 70 + i, .width = 160, .height = 120});
   }
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
               PixelTarget pixels) const override {
     const Image image(160, 120);
@@ -37,7 +37,7 @@ class TwoBoxes : public SampleSource {
 
  private:
   bool is_tile_;
-  std::vector<IndexEntry> index_;
+  ImageIndex index_;
 };
 
 std::size_t count_of(const std::string& text, const std::string& part) {

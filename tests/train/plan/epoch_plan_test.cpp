@@ -16,16 +16,18 @@
 namespace retina {
 namespace {
 
-std::vector<IndexEntry> random_index(std::size_t count, std::uint64_t seed) {
+ImageIndex random_index(std::size_t count, std::uint64_t seed) {
   const RandomStream random{.seed = seed};
-  std::vector<IndexEntry> index(count);
+  ImageIndex index;
   for (std::size_t i = 0; i < count; ++i) {
-    index[i].image_id = static_cast<std::int64_t>(1000 + i);
-    index[i].width = static_cast<int>(40 + random.below(2 * i, 600));
-    index[i].height = static_cast<int>(40 + random.below(2 * i + 1, 600));
-    if (i % 3 == 0) index[i].labels.push_back(0);
-    if (i % 20 == 1) index[i].labels.push_back(1);
-    if (i == 7) index[i].labels.push_back(2);
+    std::vector<int> labels;
+    if (i % 3 == 0) labels.push_back(0);
+    if (i % 20 == 1) labels.push_back(1);
+    if (i == 7) labels.push_back(2);
+    index.push_back({.image_id = static_cast<std::int64_t>(1000 + i),
+                     .width = static_cast<int>(40 + random.below(2 * i, 600)),
+                     .height = static_cast<int>(40 + random.below(2 * i + 1, 600)),
+                     .labels = labels});
   }
   return index;
 }
@@ -285,10 +287,9 @@ TEST(EpochPlan, PadsToTheLargestImageOfTheStep) {
 }
 
 TEST(EpochPlan, PutsLikeAspectRatiosTogether) {
-  std::vector<IndexEntry> index(512);
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    index[i].width = i % 2 == 0 ? 640 : 480;
-    index[i].height = i % 2 == 0 ? 480 : 640;
+  ImageIndex index;
+  for (int i = 0; i < 512; ++i) {
+    index.push_back({.width = i % 2 == 0 ? 640 : 480, .height = i % 2 == 0 ? 480 : 640});
   }
   const EpochPlan plan(index, {.seed = 3, .images_per_step = 8}, 0);
   int mixed = 0;
@@ -303,12 +304,11 @@ TEST(EpochPlan, PutsLikeAspectRatiosTogether) {
 // Portraits and landscapes, as COCO has them, in lanes that hold different shares of each.
 TEST(EpochPlan, PadsLittleInBothShuffles) {
   const RandomStream random{.seed = 12};
-  std::vector<IndexEntry> index(8000);
-  for (std::size_t i = 0; i < index.size(); ++i) {
+  ImageIndex index;
+  for (std::size_t i = 0; i < 8000; ++i) {
     const int side = static_cast<int>(400 + random.below(2 * i, 100));
     const bool portrait = random.unit(2 * i + 1) < 0.3;
-    index[i].width = portrait ? side : 640;
-    index[i].height = portrait ? 640 : side;
+    index.push_back({.width = portrait ? side : 640, .height = portrait ? 640 : side});
   }
   for (const Shuffle shuffle : {Shuffle::kSharded, Shuffle::kGlobal}) {
     const EpochPlan plan(index, {.seed = 3, .images_per_step = 16, .shuffle = shuffle}, 0);
@@ -316,7 +316,7 @@ TEST(EpochPlan, PadsLittleInBothShuffles) {
     for (std::int64_t step = 0; step < plan.step_count(); ++step) {
       const GlobalStep global = plan.step(step);
       for (const Slot& slot : global.slots) {
-        const IndexEntry& image = index[slot.record];
+        const IndexEntry image = index[slot.record];
         const ResizedSize size = resized_size(image.width, image.height, 800, 1333);
         used += static_cast<double>(size.width) * size.height;
         padded += static_cast<double>(global.padded_width_px) * global.padded_height_px;
@@ -383,7 +383,7 @@ TEST(TrainingPlan, ContinuesTheSameSequenceFromAnyStep) {
 }
 
 TEST(TrainingPlan, CopiesOfAnImageAreMirroredByThemselves) {
-  std::vector<IndexEntry> index = random_index(100, 6);
+  const ImageIndex index = random_index(100, 6);
   const EpochPlanOptions options{.seed = 2,
                                  .images_per_step = 10,
                                  .sampler = Sampler::kClassBalanced,

@@ -9,14 +9,14 @@ namespace retina {
 
 class NoImages : public SampleSource {
  public:
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   Sample load(const BatchRequest& /*request*/, std::size_t /*place*/, JpegDecoder& /*decoder*/,
               PixelTarget /*pixels*/) const override {
     return {};
   }
 
  private:
-  std::vector<IndexEntry> index_;
+  ImageIndex index_;
 };
 
 }  // namespace retina

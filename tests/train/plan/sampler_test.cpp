@@ -10,13 +10,13 @@ namespace retina {
 namespace {
 
 // 1,000 images: class 0 in all, class 1 in 10 of them, class 2 in one, which also holds class 1.
-std::vector<IndexEntry> long_tail() {
-  std::vector<IndexEntry> index(1000);
-  for (std::size_t i = 0; i < index.size(); ++i) {
-    index[i].trainable_count = 3;
-    index[i].labels = {0};
-    if (i % 100 == 50) index[i].labels.push_back(1);
-    if (i == 450) index[i].labels.push_back(2);
+ImageIndex long_tail() {
+  ImageIndex index;
+  for (int i = 0; i < 1000; ++i) {
+    std::vector<int> labels{0};
+    if (i % 100 == 50) labels.push_back(1);
+    if (i == 450) labels.push_back(2);
+    index.push_back({.trainable_count = 3, .labels = labels});
   }
   return index;
 }
@@ -85,8 +85,10 @@ TEST(Sampler, IsAPureFunctionOfSeedAndEpoch) {
 }
 
 TEST(Sampler, ImagesWithoutBoxesComeOnce) {
-  std::vector<IndexEntry> index(10);
-  index[3].labels = {5};
+  std::vector<IndexEntry> entries(10);
+  const std::vector<int> labels{5};
+  entries[3].labels = labels;
+  const ImageIndex index(entries);
   const auto counts = counts_of(draw_images(index, balanced(1), 0), index.size());
   for (std::size_t i = 0; i < index.size(); ++i) {
     EXPECT_LE(counts[i], i == 3 ? 5 : 2);
@@ -95,9 +97,9 @@ TEST(Sampler, ImagesWithoutBoxesComeOnce) {
 }
 
 TEST(Sampler, AnIndexWithoutClassesIsNamed) {
-  std::vector<IndexEntry> index = long_tail();
+  ImageIndex index = long_tail();
   EXPECT_NO_THROW(check_tells_classes(index, "shards"));
-  index[5].labels.clear();
+  index.push_back({.trainable_count = 3});
   try {
     check_tells_classes(index, "shards");
     FAIL() << "an old index was taken";

@@ -24,13 +24,13 @@ class Shards : public SampleSource {
           {.image_id = i, .width = 64, .height = 48, .shard = i / 10, .place = i % 10});
     }
   }
-  const std::vector<IndexEntry>& index() const override { return index_; }
+  const ImageIndex& index() const override { return index_; }
   Sample load(const BatchRequest&, std::size_t, JpegDecoder&, PixelTarget) const override {
     return {};
   }
 
  private:
-  std::vector<IndexEntry> index_;
+  ImageIndex index_;
 };
 
 std::vector<std::size_t> sorted(std::vector<std::size_t> shards) {
