@@ -324,6 +324,7 @@ void open_run(Job& job) {
   if (options.checkpoints.overwrite) job.dir->clear();
   job.dir->remove_leftovers();
   job.dir->write_config(config);
+  job.dir->write_index();
 }
 
 Outlook outlook(Job& job) {

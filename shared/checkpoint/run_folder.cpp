@@ -131,7 +131,8 @@ void write_index(const std::string& folder, const std::vector<CheckpointEntry>& 
     json.field("xxh3", entry.xxh3).end_object();
   }
   json.end_array().end_object();
-  write_file_atomically(in_folder(folder, kCheckpointIndexFile), json.pretty_text());
+  const std::string path = in_folder(folder, kCheckpointIndexFile), text = json.pretty_text();
+  if (!path_exists(path) || read_file(path) != text) write_file_atomically(path, text);
 }
 
 const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries) {

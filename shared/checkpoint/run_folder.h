@@ -43,7 +43,8 @@ std::vector<std::string> checkpoint_files(const std::string& folder);
 // seal at its end is the one that they list; otherwise by the file itself, read whole. Damaged ones
 // are left out.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& folder);
-// `entries` ascending, at least one. Throws kCannotCreate, kIo.
+// `entries` ascending, at least one. Written when it differs from what is there. Throws
+// kCannotCreate, kIo.
 void write_index(const std::string& folder, const std::vector<CheckpointEntry>& entries);
 
 // The one with the highest AP, on ties the first, of APs of 0 the last; null when none was

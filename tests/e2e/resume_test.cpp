@@ -87,8 +87,15 @@ TEST(Resume, MakesUpForTheEndOfAnEpochAndSavesIt) {
   EXPECT_TRUE(path_exists(run + "/report.html"));
   const std::string metrics = read_file(run + "/metrics.jsonl");
   EXPECT_EQ(count_of("\"validation\"", metrics), static_cast<std::size_t>(last));
+  // As if the run had been killed before it told of its last checkpoint.
+  const std::string index = run + "/checkpoints.json", whole = read_file(index);
+  std::vector<CheckpointEntry> told = list_checkpoints(run);
+  told.pop_back();
+  write_index(run, told);
+  ASSERT_NE(read_file(index), whole);
   const ProcessResult third = run_process(again);
   EXPECT_EQ(third.exit_code, 0);
+  EXPECT_EQ(read_file(index), whole);
   EXPECT_NE(third.out.find("already finished"), std::string::npos) << third.out << third.err;
   EXPECT_EQ(read_file(run + "/metrics.jsonl"), metrics);
 }

@@ -160,8 +160,9 @@ def inject(fault):
     codes, lines = CODES.get(fault.kind, {76}), [] if fault.kind in HARMLESS else [fault.diagnosis()]
     if struck_again:
         codes = codes | CODES.get(fault.second, {76})
-        # When one dies, mpirun kills the others, a stopped one too.
-        lines.append(rf"rank ({fault.victim}|{fault.second_victim}) \([^)]+\) (died|is stopped or cut off)")
+        # When one dies, mpirun kills the others, a stopped one too; of frozen ones any may see that first.
+        rank = r"\d+" if fault.kind == "freeze" else f"({fault.victim}|{fault.second_victim})"
+        lines.append(rf"rank {rank} \([^)]+\) (died|is stopped or cut off)")
         # Both in one line.
         lines.append(rf"ranks {min(fault.victim, fault.second_victim)}, {max(fault.victim, fault.second_victim)} ")
         # Where no rank is left that runs, mpirun alone sees what has died.

@@ -205,6 +205,10 @@ void RunDir::remove_leftovers() {
   }
 }
 
+void RunDir::write_index() const {
+  if (!entries_.empty()) retina::write_index(folder_, entries_);
+}
+
 void RunDir::record(const CheckpointEntry& entry, int keep) {
   check_present();
   std::erase_if(entries_, [&](const auto& other) { return other.file == entry.file; });
@@ -221,7 +225,7 @@ void RunDir::record(const CheckpointEntry& entry, int keep) {
   std::erase_if(entries_, [&](const auto& other) {
     return std::find(dropped.begin(), dropped.end(), other.file) != dropped.end();
   });
-  write_index(folder_, entries_);
+  write_index();
   for (const auto& name : dropped) remove_file(path(name));
 }
 

@@ -80,8 +80,10 @@ class RunDir {
   void record(const CheckpointEntry& entry, int keep);
   // Entries known so far (from earlier `record` calls or `restore`).
   const std::vector<CheckpointEntry>& entries() const { return entries_; }
-  // Replaces the index by what was found in verified files.
+  // What was found in verified files; with `write_index` on the disk too, where a killed run left
+  // the index behind its checkpoints.
   void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
+  void write_index() const;
 
  private:
   std::string folder_;
