@@ -1,5 +1,7 @@
 #include "shared/remote/remote_access.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -240,7 +242,10 @@ std::string RemoteAccess::bearer(const std::stop_token& stop) {
 }
 
 void RemoteAccess::keep_secret(const std::string& text) {
-  if (!text.empty()) secrets_.push_back(text);
+  if (text.empty()) return;
+  const rlimit none{};
+  ::setrlimit(RLIMIT_CORE, &none);  // the file would have it
+  secrets_.push_back(text);
   // Of a query, each value: a message may have it without the rest. Short ones say nothing.
   constexpr std::size_t kShort = 8;
   for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {

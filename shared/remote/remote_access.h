@@ -26,7 +26,8 @@ namespace retina {
 
 class RemoteAccess {
  public:
-  // Takes what keep_secrets() has kept of the URL. Throws kUsage: a URL of another kind, or without
+  // Takes what keep_secrets() has kept of the URL. From the first credential on the process leaves
+  // no core file. Throws kUsage: a URL of another kind, or without
   // its parts.
   explicit RemoteAccess(const std::string& url);
   RemoteAccess(const RemoteAccess&) = delete;

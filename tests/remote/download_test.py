@@ -1,11 +1,15 @@
 """One file over a connection with faults: every byte arrives, or one line says why not."""
+import pathlib
 import random
+import resource
+import subprocess
 import sys
+import threading
 import time
 import unittest
 
 import fault_server as faults
-from remote_case import DATA, IO, NO_INPUT, SECRET, USAGE, RemoteCase
+from remote_case import CLEAN, DATA, IO, NO_INPUT, SECRET, USAGE, RemoteCase, program
 
 PART, PARTS = 10_000, 7
 SIZE = PART * PARTS - 123
@@ -183,6 +187,22 @@ class Credentials(RemoteCase):
         self.check(lambda r: None if r.headers["Authorization"] == "Basic bWU6cGFzczEyMzQ1" else "no")
         done = self.read(self.server.url.replace("http://", "http://me:pass12345@"))
         self.assertNotIn("pass12345", done.stderr)
+
+    def test_a_program_leaves_a_core_file_only_where_it_has_none(self):
+        for query, limit in (("", "1048576"), (f"?sig={SECRET}", "0")):
+            started, limits = threading.Event(), []
+
+            def look(request):
+                started.wait()
+                limits.append(pathlib.Path(f"/proc/{reader.pid}/limits").read_text())
+            self.server.check = look
+            reader = subprocess.Popen(
+                [program("remote_reader"), "read", self.server.url + query, "file name"],
+                stdout=subprocess.DEVNULL, env=CLEAN,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (2**20, 2**20)))
+            started.set()
+            self.assertEqual(reader.wait(timeout=60), 0)
+            self.assertRegex(limits[0], rf"Max core file size +{limit} ")
 
     def test_azure_with_a_sas(self):
         self.server.prefix = "/container/some path"
