@@ -28,7 +28,6 @@ std::string place(const Entered& entered) {
 struct Front {
   const Entered* entered = nullptr;
   std::vector<const RankView*> waiting{}, behind{};  // behind: have not entered it
-  double longest_s = 0;
 };
 
 // A duration of the rank's state, as long as it must be by now.
@@ -46,7 +45,7 @@ double all_quiet_s(const std::vector<RankView>& views, double now_s) {
   return shortest_s;
 }
 
-Front find_front(const std::vector<RankView>& views, double now_s) {
+Front find_front(const std::vector<RankView>& views) {
   Front front;
   for (const RankView& view : views) {
     if (view.state.in_collective == 0 || view.gone) continue;
@@ -58,10 +57,19 @@ Front find_front(const std::vector<RankView>& views, double now_s) {
     if (view.state.sequence < front.entered->sequence) front.behind.push_back(&view);
     if (view.state.in_collective == 0 || view.gone) continue;
     front.waiting.push_back(&view);
-    front.longest_s =
-        std::max(front.longest_s, until_now_s(view.state.in_collective_s, view, now_s));
   }
   return front;
+}
+
+// For whom has entered no collective after number `sequence`. Who is last heard of in an earlier
+// one does not wait there any more.
+double longest_wait_s(const Front& front, std::uint64_t sequence, double now_s) {
+  double longest_s = 0;
+  for (const RankView* view : front.waiting) {
+    if (view->state.sequence <= sequence) continue;
+    longest_s = std::max(longest_s, until_now_s(view->state.in_collective_s, *view, now_s));
+  }
+  return longest_s;
 }
 
 // A mark may be in `recent` too.
@@ -92,12 +100,11 @@ bool contains(const std::vector<int>& ranks, int rank) {
 
 // "; others wait in bucket 5 of step 812", not counting the `lost` ranks: those may have entered it
 // too, after their last heartbeat.
-std::string awaited(const std::vector<RankView>& views, const std::vector<int>& lost,
-                    double now_s) {
+std::string awaited(const std::vector<RankView>& views, const std::vector<int>& lost) {
   std::vector<RankView> others;
   std::copy_if(views.begin(), views.end(), std::back_inserter(others),
                [&](const RankView& view) { return !contains(lost, view.state.rank); });
-  const Front front = find_front(others, now_s);
+  const Front front = find_front(others);
   return front.entered == nullptr ? "" : cat("; others wait in ", place(*front.entered));
 }
 
@@ -231,7 +238,7 @@ std::optional<Diagnosis> FailureDetector::died(const std::vector<RankView>& view
   return Diagnosis{
       .kind = DiagnosisKind::kDied,
       .ranks = ranks,
-      .message = cat(names(ranks), " died", last_seen(*first, now_s), awaited(views, ranks, now_s)),
+      .message = cat(names(ranks), " died", last_seen(*first, now_s), awaited(views, ranks)),
       .hint = kAgain};
 }
 
@@ -297,7 +304,7 @@ std::optional<Diagnosis> FailureDetector::silent(const std::vector<RankView>& vi
       .kind = DiagnosisKind::kSilent,
       .ranks = ranks,
       .message = cat(names(ranks), ranks.size() > 1 ? " are" : " is", " stopped or cut off",
-                     last_seen(*first, now_s), awaited(views, ranks, now_s)),
+                     last_seen(*first, now_s), awaited(views, ranks)),
       .hint = kAgain};
 }
 
@@ -314,7 +321,7 @@ double FailureDetector::stall_limit_s(const RankState& state) const {
 
 std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& views,
                                                   double now_s) const {
-  const Front front = find_front(views, now_s);
+  const Front front = find_front(views);
   if (front.entered == nullptr) return stalled_outside(views, now_s);
   // Who is behind and not itself waiting in an earlier collective.
   std::vector<const RankView*> blamed;
@@ -333,13 +340,16 @@ std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& v
   }
   // Inside, the time counts from when the last one entered; behind, without what is excused.
   double limit_s = 0, excused_s = 0, still_s = 0;
+  std::uint64_t entered = all_inside ? 0 : front.entered->sequence;
   for (const RankView* view : blamed) {
+    entered = std::min(entered, view->state.sequence);
     limit_s = std::max(limit_s, stall_limit_s(view->state));
     excused_s = std::max(excused_s, view->state.excused_s);
     still_s = std::max(still_s, still_for_s(*view, now_s));
   }
+  const double waited_s = longest_wait_s(front, entered, now_s);
   const double counted_s =
-      all_inside ? all_quiet_s(views, now_s) : std::min(front.longest_s - excused_s, still_s);
+      all_inside ? all_quiet_s(views, now_s) : std::min(waited_s - excused_s, still_s);
   if (counted_s <= limit_s) return std::nullopt;
   const std::vector<int> ranks = ranks_of(blamed);
   const std::string what = all_inside
@@ -349,7 +359,7 @@ std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& v
                                      last_seen(*blamed[0], now_s));
   return Diagnosis{.kind = DiagnosisKind::kStalled,
                    .ranks = ranks,
-                   .message = cat(what, "; others have waited ", fixed(front.longest_s, 1), " s"),
+                   .message = cat(what, "; others have waited ", fixed(waited_s, 1), " s"),
                    .hint = kRaiseTimeout};
 }
 
@@ -378,19 +388,21 @@ std::optional<Diagnosis> FailureDetector::stalled_outside(const std::vector<Rank
 std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& views,
                                                    double now_s) {
   std::vector<std::string> lines;
-  const Front front = find_front(views, now_s);
-  if (front.entered != nullptr && front.longest_s > options_.straggler_warning_s) {
+  const Front front = find_front(views);
+  if (front.entered != nullptr) {
     for (const RankView* view : front.behind) {
       const RankState& state = view->state;
+      const double waited_s = longest_wait_s(front, state.sequence, now_s);
+      if (waited_s <= options_.straggler_warning_s) continue;
       // A silent rank is not a straggler.
       if (state.in_collective != 0 || !is_in_steps(state) || is_silent(*view, now_s) ||
           !warned_.insert({state.rank, state.sequence}).second) {
         continue;
       }
       const char* disk = is_write(state.phase) ? "; its disk is slow" : "";
-      lines.push_back(cat(names({state.rank}), " is slow: others have waited ",
-                          fixed(front.longest_s, 1), " s for it in ", place(*front.entered),
-                          ", it is in ", phase_name(state.phase), disk));
+      lines.push_back(cat(names({state.rank}), " is slow: others have waited ", fixed(waited_s, 1),
+                          " s for it in ", place(*front.entered), ", it is in ",
+                          phase_name(state.phase), disk));
     }
   }
   for (const RankView& view : views) {

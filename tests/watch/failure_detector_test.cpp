@@ -217,6 +217,22 @@ TEST(FailureDetector, WarnsOnceOfAStragglerAndEndsTheJobPastTheLimitOnly) {
   EXPECT_THAT(diagnosis->hint, HasSubstr("--stall-timeout"));
 }
 
+// Rank 0 waited for rank 1 in an earlier one, and has not been heard of since.
+TEST(FailureDetector, CountsNoWaitInACollectiveThatHasEnded) {
+  const std::vector<Operation> before = {}, first = {bucket(4)}, second = {bucket(4), bucket(5)};
+  std::vector<RankView> views{rank_in(0, first, true), rank_in(1, first, false),
+                              rank_in(2, second, true)};
+  views[0].state.in_collective_s = 70;
+  views[2].state.in_collective_s = 1;
+  FailureDetector detector = detector_of();
+  EXPECT_THAT(detector.warnings(views, 0), IsEmpty());
+  EXPECT_FALSE(detector.diagnose(views, 0));
+  views[1] = rank_in(1, before, false);
+  EXPECT_THAT(detector.warnings(views, 0), testing::SizeIs(1));
+  ASSERT_TRUE(detector.diagnose(views, 0));
+  EXPECT_THAT(detector.diagnose(views, 0)->ranks, ElementsAre(1));
+}
+
 TEST(FailureDetector, WaitsTenStepsWhereStepsAreLong) {
   std::vector<RankView> views{rank_in(0, kAll, true), rank_in(1, kBehind, false)};
   views[1].state.median_step_s = 20;
