@@ -220,6 +220,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.formerly("proof-images", "verification-images");
   cli.option("verification-images", options.verification_image_count, "COUNT",
              "images to compare on");
+  cli.urls({"data"});
   cli.option("data", options.verification_data, "SHARDS",
              "take them from here (default: generated)");
   cli.choice("device", options.device, kDeviceChoices,

@@ -194,6 +194,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.flag("trust", options.trust,
            "run an inference model that retina-convert cannot have written, in a process of its "
            "own, with a warning: only for a file whose maker you know; otherwise it is refused");
+  cli.urls({"data"});
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote, or its URL");
   cli.list("images", options.images, "PATH...",
            "instead of --data: detect on these JPEG, PNG, TIFF and WebP files: each PATH a file, a "

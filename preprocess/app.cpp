@@ -21,7 +21,6 @@
 #include "shared/base/printable.h"
 #include "shared/base/program.h"
 #include "shared/base/signals.h"
-#include "shared/base/url.h"
 
 namespace retina {
 namespace {
@@ -45,11 +44,6 @@ struct CommandLine {
                   "leave --part and --parts out");
     }
     inspect.validate();
-    if (is_url(pack.output)) {
-      throw Error(ErrorKind::kUsage,
-                  cat("--output ", pack.output, ": is a URL, a set is packed into a folder"),
-                  "give a folder, and upload it when it is finished");
-    }
     if (verify.empty() && merge.empty() && inspect.folder.empty()) pack.validate();
   }
 };
@@ -146,6 +140,7 @@ void declare_parts(Cli& cli, CommandLine& line) {
 
 void declare_checking(Cli& cli, CommandLine& line) {
   cli.group("Checking");
+  cli.urls({"verify", "inspect"});
   cli.option("verify", line.verify, "SHARDS",
              "re-read every byte of a folder or URL: checksums, decoding, counts; exit 1 if "
              "anything is wrong");

@@ -11,6 +11,7 @@ namespace {
 
 void declare_data(Cli& cli, TrainOptions& o) {
   cli.group("Data");
+  cli.urls({"train", "validation"});
   cli.list("train", o.data.train, "SHARDS...",
            "folder that coco-pack wrote, or its URL (https://, azure://, s3://), to train on "
            "(required); several, as in --train A --train B, "

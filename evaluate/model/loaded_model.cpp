@@ -223,7 +223,7 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
     identity.emplace_back("tile-overlap", shortest(options.tile_overlap));
     identity.emplace_back("tile-whole", options.tile_whole ? "true" : "false");
   }
-  if (!(options.tile_merge == TileMerge{})) {
+  if (!options.tile.empty() || !(options.tile_merge == TileMerge{})) {
     identity.emplace_back("tile-merge", quoted(word_of(kTileMergeKinds, options.tile_merge.kind)));
     identity.emplace_back("tile-match", quoted(word_of(kTileMatches, options.tile_merge.match)));
     identity.emplace_back("tile-match-threshold", shortest(options.tile_merge.threshold));

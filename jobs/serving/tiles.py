@@ -1,6 +1,6 @@
 """Large images as overlapping tiles: where they lie, and how what is found on them becomes detections
 on the image. Both as retina-eval --tile has it: shared/image/tile_grid.h and, for its defaults
-(--tile-merge greedy-nmm, --tile-match ios), shared/evaluation/score/tile_merge.h.
+(--tile-merge nms, --tile-match iou), shared/evaluation/score/tile_merge.h.
 """
 import math
 import typing
@@ -51,14 +51,12 @@ def cut(planes, width, height, rect):
 
 
 def match(one, others):
-    """Which of `others` [n, 4] share THRESHOLD of the smaller box with `one` [4], each operation in
-    the type of the boxes."""
+    """Which of `others` [n, 4] share THRESHOLD of their union with `one` [4], in float32."""
     sides = numpy.minimum(others[:, 2:], one[2:]) - numpy.maximum(others[:, :2], one[:2])
     shared = numpy.prod(numpy.maximum(sides, 0), axis=1)
-    smaller = numpy.minimum(numpy.prod(others[:, 2:] - others[:, :2], axis=1),
-                            numpy.prod(one[2:] - one[:2]))
+    whole = numpy.prod(one[2:] - one[:2]) + numpy.prod(others[:, 2:] - others[:, :2], axis=1) - shared
     with numpy.errstate(divide="ignore", invalid="ignore"):
-        return (smaller > 0) & (shared / smaller >= one.dtype.type(THRESHOLD))
+        return (whole > 0) & (shared / whole >= numpy.float32(THRESHOLD))
 
 
 def total_order(boxes, scores, ids):
@@ -92,29 +90,21 @@ class Places:
                         yield from cells.get((x, y), ())
 
 
-def merged(boxes):
-    """Which boxes of a class, in the total order, are kept, and their hulls."""
-    kept, hulls, is_there = [], [], [True] * len(boxes)
+def kept_of(boxes):
+    """Which boxes of a class, in the total order, are kept."""
+    kept, is_there = [], [True] * len(boxes)
     rounded, places = boxes.astype(numpy.float32), Places(boxes)
     for best, box in enumerate(boxes.tolist()):
         if not is_there[best]:
             continue
         is_there[best] = False
         kept.append(best)
-        hulls.append(boxes[best])
-        near = sorted(place for place in places.near(box) if is_there[place])
+        near = [place for place in places.near(box) if is_there[place]]
         if not near:
             continue
-        taken = numpy.asarray(near)[match(rounded[best], rounded[near])]
-        hull = hulls[-1].copy()
-        for place in taken.tolist():
+        for place in numpy.asarray(near)[match(rounded[best], rounded[near])].tolist():
             is_there[place] = False
-            other = boxes[place]
-            if match(hull, other[None])[0]:
-                hull[:2] = numpy.minimum(hull[:2], other[:2])
-                hull[2:] = numpy.maximum(hull[2:], other[2:])
-        hulls[-1] = hull
-    return kept, hulls
+    return kept
 
 
 def merge(found, rects, ids):
@@ -134,9 +124,7 @@ def merge(found, rects, ids):
     kept = []
     for label in numpy.unique(labels):
         of_class = order[labels[order] == label]
-        best, hulls = merged(boxes[of_class])
-        boxes[of_class[best]] = hulls
-        kept += of_class[best].tolist()
+        kept += of_class[kept_of(boxes[of_class])].tolist()
     kept = numpy.asarray(kept, int)
     kept = kept[total_order(boxes[kept], scores[kept], categories[kept])]
     return boxes[kept].tolist(), scores[kept].tolist(), labels[kept].tolist()

@@ -358,6 +358,12 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
   for (const std::string& text : values) {
     if (text.empty())
       fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
+    if (is_url(text) && url_names_.count(name) == 0) {
+      throw Error(
+          ErrorKind::kUsage,
+          cat("--", name, ": cannot be a URL (got ", text, ", want a path of this machine)"),
+          "give a local path, or a mounted one");
+    }
   }
   if (option->assign_values) {
     // The first value after each mention of the option is taken whatever it is.

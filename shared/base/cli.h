@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -124,6 +125,10 @@ class Cli {
   void bytes(const std::string& name, std::optional<std::uint64_t>& target,
              const std::string& help);
 
+  // The options whose values may be URLs; elsewhere a URL is refused, as a path of this machine it
+  // would be a folder "https:".
+  void urls(std::set<std::string> names) { url_names_ = std::move(names); }
+
   // `old_name` is taken as `--name`; --help does not show it.
   void formerly(const std::string& old_name, const std::string& name);
 
@@ -196,6 +201,7 @@ class Cli {
   std::vector<Option> options_;
   std::vector<std::string> option_texts_;             // defaults as shown by --help
   std::map<std::string, std::string> current_names_;  // by the old ones
+  std::set<std::string> url_names_;
   std::map<std::string, std::string> given_;
   std::vector<std::function<const Settings*()>> presets_;  // each choice's settings or nullptr
   std::vector<std::function<void()>> checks_;

@@ -6,6 +6,9 @@
 #include <mutex>
 #include <utility>
 
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
+
 namespace retina {
 namespace {
 
@@ -52,7 +55,12 @@ std::string keep_secrets(const std::string& text) {
   if (shown == text) return shown;
   KeptUrls& kept = kept_urls();
   const std::lock_guard lock(kept.mutex);
-  kept.whole.insert_or_assign(shown, text);
+  const auto [place, is_new] = kept.whole.emplace(shown, text);
+  if (!is_new && place->second != text) {
+    throw Error(ErrorKind::kUsage,
+                cat(shown, ": is given with different queries, user names or passwords"),
+                "give the same ones each time");
+  }
   return shown;
 }
 

@@ -15,7 +15,8 @@ bool is_url(std::string_view text);
 std::string public_url(std::string_view text);
 
 // Command lines give their URLs through here, so that no option holds a secret: returns
-// public_url() of the text and remembers the whole, in this process alone. Thread-safe, both.
+// public_url() of the text and remembers the whole, in this process alone. Throws kUsage where that
+// is remembered with other secrets. Thread-safe, both.
 std::string keep_secrets(const std::string& text);
 // What was remembered of the URL; the text itself where nothing was.
 std::string with_secrets(const std::string& text);

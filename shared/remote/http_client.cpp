@@ -13,6 +13,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/url.h"
 #include "shared/base/version.h"
 
 namespace retina {
@@ -32,6 +33,8 @@ struct Exchange {
   const std::stop_token& stop;
   HttpAnswer answer{};
   std::exception_ptr thrown{};
+  CURL* curl = nullptr;
+  bool stays_here = false;  // with plain http
 };
 
 template <class Value>
@@ -74,6 +77,13 @@ std::size_t on_body(const char* data, std::size_t size, std::size_t count, void*
   Exchange& exchange = *static_cast<Exchange*>(user);
   HttpAnswer& answer = exchange.answer;
   const std::string_view bytes(data, size * count);
+  const char* from = nullptr;
+  curl_easy_getinfo(exchange.curl, CURLINFO_EFFECTIVE_URL, &from);
+  if (const std::string url = from;
+      exchange.stays_here && url.starts_with("http:") && !is_loopback(url)) {
+    answer.problem = "it is redirected to http:// on another machine, which is not encrypted";
+    return 0;
+  }
   if (answer.head.status < 200 || answer.head.status >= 300) {
     answer.refusal += bytes.substr(0, kMostRefusalBytes - answer.refusal.size());
     return bytes.size();
@@ -109,6 +119,18 @@ std::string certificates() {
   return "";
 }
 
+// The host of a URL, in lower case, without user and port.
+std::string host_of(const std::string& url) {
+  std::string host = public_url(url);
+  host = host.substr(host.find("://") + 3);
+  host = host.substr(0, host.find('/'));
+  host =
+      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
+  std::transform(host.begin(), host.end(), host.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return host;
+}
+
 bool is_hopeless(CURLcode code) {
   switch (code) {
     case CURLE_UNSUPPORTED_PROTOCOL:
@@ -132,6 +154,12 @@ struct HttpClient::Handle {
   Handle& operator=(const Handle&) = delete;
 };
 
+bool is_loopback(const std::string& url) {
+  const std::string host = host_of(url);
+  return host == "localhost" || host == "[::1]" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
+}
+
 HttpClient::HttpClient() {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -145,7 +173,8 @@ HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
                            const std::stop_token& stop) {
   CURL* const curl = handle_->curl;
-  Exchange exchange{.take = take, .stop = stop};
+  const bool is_local = is_loopback(request.url);
+  Exchange exchange{.take = take, .stop = stop, .curl = curl, .stays_here = is_local};
   std::array<char, CURL_ERROR_SIZE> reason{};
   curl_easy_reset(curl);  // its connection stays
   set(curl, CURLOPT_URL, request.url.c_str());
@@ -163,7 +192,7 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   set(curl, CURLOPT_LOW_SPEED_LIMIT, kSlowBytesPerSecond);
   set(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_s));
   set(curl, CURLOPT_BUFFERSIZE, 256L << 10);
-  if (request.is_link_local) set(curl, CURLOPT_NOPROXY, "*");
+  if (request.is_link_local || is_local) set(curl, CURLOPT_NOPROXY, "*");
   static const std::string bundle = certificates();
   if (!bundle.empty()) set(curl, CURLOPT_CAINFO, bundle.c_str());
   set(curl, CURLOPT_HEADERFUNCTION, on_header);
@@ -191,7 +220,9 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   const CURLcode code = curl_easy_perform(curl);
   if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   HttpAnswer& answer = exchange.answer;
-  if (code != CURLE_OK) {
+  if (!answer.problem.empty()) {
+    answer.is_hopeless = true;
+  } else if (code != CURLE_OK) {
     answer.problem = reason.front() != '\0' ? reason.data() : curl_easy_strerror(code);
     answer.is_hopeless = is_hopeless(code);
   }
@@ -199,6 +230,8 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   if (curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after_s) == CURLE_OK) {
     answer.retry_after_s = retry_after_s;
   }
+  // A handle that failed early (no such host) refuses options when it is used again.
+  if (code != CURLE_OK) handle_ = std::make_unique<Handle>();
   return answer;
 }
 

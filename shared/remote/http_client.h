@@ -24,7 +24,7 @@ struct HttpRequest {
   std::optional<ByteRange> range{};
   // AWS Signature Version 4 (CURLOPT_AWS_SIGV4's "aws:amz:REGION:s3") by "KEY:SECRET"; empty: none.
   std::string sigv4{}, key{};
-  bool follows_redirects = false;  // to https alone, or from a loopback address anywhere
+  bool follows_redirects = false;  // to https, or from one loopback address to another
   bool is_link_local = false;      // answers at once or never, and never through a proxy
   int stall_s = 30;                // ends a transfer that had less than 1 KiB/s for so long
 };
@@ -45,6 +45,9 @@ struct HttpAnswer {
 
   bool is_ok() const { return problem.empty() && head.status >= 200 && head.status < 300; }
 };
+
+// Whether the URL's host is this machine: never through a proxy, and the only one for plain http.
+bool is_loopback(const std::string& url);
 
 class HttpClient {
  public:

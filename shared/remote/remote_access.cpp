@@ -1,5 +1,6 @@
 #include "shared/remote/remote_access.h"
 
+#include <curl/curl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -61,22 +63,35 @@ std::string encoded(const std::string& path) {
   return text;
 }
 
-// The host of a URL, in lower case, without user and port.
-std::string host_of(const std::string& url) {
-  std::string host = public_url(url);
-  host = host.substr(host.find("://") + 3);
-  host = host.substr(0, host.find('/'));
-  host =
-      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
-  std::transform(host.begin(), host.end(), host.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return host;
+// %XX resolved.
+std::string decoded(const std::string& text) {
+  int size = 0;
+  const std::unique_ptr<char, decltype(&curl_free)> plain(
+      curl_easy_unescape(nullptr, text.c_str(), static_cast<int>(text.size()), &size), curl_free);
+  return plain ? std::string(plain.get(), static_cast<std::size_t>(size)) : text;
 }
 
-bool is_loopback(const std::string& url) {
-  const std::string host = host_of(url);
-  return host == "localhost" || host == "[::1]" ||
-         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
+// As HTTP's Authorization: Basic has a user name and password.
+std::string base64(const std::string& text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string coded;
+  for (std::size_t at = 0; at < text.size(); at += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = at; i < at + 3; ++i) {
+      bits = bits << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0U);
+    }
+    for (int i = 0; i < 4; ++i) coded += kDigits[bits >> (18 - 6 * i) & 63];
+  }
+  const std::size_t padding = (3 - text.size() % 3) % 3;
+  return coded.replace(coded.size() - padding, padding, padding, '=');
+}
+
+// "" or why libcurl will not take the URL.
+std::string syntax_problem(const std::string& url) {
+  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(curl_url(), curl_url_cleanup);
+  const CURLUcode code = curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0);
+  return code == CURLUE_OK ? "" : curl_url_strerror(code);
 }
 
 std::int64_t number_of(const JsonView& view) {
@@ -92,14 +107,17 @@ std::int64_t number_of(const JsonView& view) {
 RemoteAccess::RemoteAccess(const std::string& given) : name_(public_url(given)) {
   const std::string url = with_secrets(given);
   const std::size_t colon = url.find("://");
-  const std::string scheme = url.substr(0, colon);
+  std::string scheme = url.substr(0, colon);
+  std::transform(scheme.begin(), scheme.end(), scheme.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const std::string path = name_.substr(std::min(name_.size(), colon + 3));
   if (scheme == "azure") {
     open_azure(path);
   } else if (scheme == "s3") {
     open_s3(path);
   } else if (scheme == "https" || scheme == "http") {
-    open_http(url);
+    name_.replace(0, colon, scheme);
+    open_http(scheme + url.substr(colon));
   } else {
     throw Error(
         ErrorKind::kUsage,
@@ -116,10 +134,17 @@ void RemoteAccess::open_http(const std::string& url) {
   }
   const std::size_t end = url.find_first_of("?#");
   base_ = without_slashes(url.substr(0, end));
-  const std::size_t user = base_.find("://") + 3, user_end = user + base_.substr(user).find('@');
-  if (base_.substr(user, base_.find('/', user) - user).find('@') != std::string::npos) {
-    keep_secret(base_.substr(user, user_end - user));
-    keep_secret(base_.substr(base_.find(':', user) + 1, user_end - base_.find(':', user) - 1));
+  if (const std::string problem = syntax_problem(base_); !problem.empty()) {
+    throw Error(ErrorKind::kUsage, cat(name_, ": is not a URL (", problem, ")"),
+                "in a URL a space is written %20, and in a password @ is %40, : is %3A, / is %2F");
+  }
+  const std::size_t user = base_.find("://") + 3;
+  const std::string authority = base_.substr(user, base_.find('/', user) - user);
+  if (const std::size_t user_end = authority.find('@'); user_end != std::string::npos) {
+    const std::string both = authority.substr(0, user_end);
+    keep_secret(both);
+    keep_secret(both.substr(both.find(':') + 1));
+    keep_secret(base64(decoded(both)));
   }
   if (end != std::string::npos && url[end] == '?') {
     query_ = url.substr(end + 1, url.find('#', end) - end - 1);
@@ -245,12 +270,16 @@ void RemoteAccess::keep_secret(const std::string& text) {
   if (text.empty()) return;
   const rlimit none{};
   ::setrlimit(RLIMIT_CORE, &none);  // the file would have it
-  secrets_.push_back(text);
+  const auto keep = [&](const std::string& secret) {
+    secrets_.push_back(secret);
+    if (std::string plain = decoded(secret); plain != secret) secrets_.push_back(std::move(plain));
+  };
+  keep(text);
   // Of a query, each value: a message may have it without the rest. Short ones say nothing.
   constexpr std::size_t kShort = 8;
   for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
-    std::string value = text.substr(at + 1, text.find('&', at) - at - 1);
-    if (value.size() >= kShort) secrets_.push_back(std::move(value));
+    const std::string value = text.substr(at + 1, text.find('&', at) - at - 1);
+    if (value.size() >= kShort) keep(value);
   }
 }
 

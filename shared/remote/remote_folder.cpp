@@ -90,7 +90,7 @@ struct RemoteFolder::State {
       return {ErrorKind::kNoInput, cat(name, ": does not exist (", text, ")"),
               "give the URL of a folder that coco-pack --output wrote, with all of its files"};
     }
-    if (status == 401 || status == 403) {
+    if (is_refusal(answer)) {
       return {ErrorKind::kNoInput, cat(name, ": may not be read (", text, ")"),
               access.refusal_hint()};
     }
@@ -172,11 +172,13 @@ namespace {
 class Downloading {
  public:
   using Fetch = std::function<void(std::size_t part, const std::stop_token&)>;
-  explicit Downloading(PartialFile& target) : target_(target) {}
+  Downloading(PartialFile& target, bool takes_any) : target_(target), takes_any_(takes_any) {}
 
-  // Throws VersionChanged unless all responses are of one version.
+  // Throws VersionChanged unless all responses are of one version, or the last try takes any:
+  // replicas of a server tell different ETags of one file, and its checksum decides in the end.
   void agree(const HttpHead& head, std::uint64_t size_bytes) {
-    const std::uint64_t version = xxh3(cat(size_bytes, " ", head.etag)) | 1;  // never 0
+    const std::string etag = takes_any_ ? "" : head.etag;
+    const std::uint64_t version = xxh3(cat(size_bytes, " ", etag)) | 1;  // never 0
     const std::lock_guard lock(mutex_);
     if (version == target_.version()) return;
     if (target_.version() != 0) throw VersionChanged{};
@@ -223,6 +225,7 @@ class Downloading {
   }
 
   PartialFile& target_;
+  bool takes_any_;
   std::mutex mutex_{};
   std::vector<std::size_t> missing_{};  // the next one last
   std::exception_ptr thrown_{};
@@ -339,7 +342,7 @@ bool RemoteFolder::download(const Download& download, const std::stop_token& sto
 
   for (int versions = 1;; ++versions) {
     try {
-      Downloading all(target);
+      Downloading all(target, versions == kMostVersions);
       all.run(state.options.connections, stop, [&](std::size_t part, const std::stop_token& token) {
         fetch_part(all, part, token);
       });
@@ -354,9 +357,6 @@ bool RemoteFolder::download(const Download& download, const std::stop_token& sto
         return false;
       }
     } catch (const VersionChanged&) {
-      if (versions == kMostVersions) {
-        throw Error(ErrorKind::kData, cat(name, ": changes while it is read"), kSameSizeHint);
-      }
       target.begin(0);
     }
   }

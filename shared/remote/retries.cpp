@@ -52,6 +52,16 @@ bool may_pass(const HttpAnswer& answer) {
   return !answer.is_hopeless && (status < 300 || !answer.problem.empty());
 }
 
+bool is_refusal(const HttpAnswer& answer) {
+  const int status = answer.head.status;
+  if (status == 401 || status == 403) return true;
+  const std::string code = element(answer.refusal, "Code");
+  if (status == 301) return code == "PermanentRedirect";
+  return status == 400 &&
+         (code == "ExpiredToken" || code == "InvalidToken" || code == "TokenRefreshRequired" ||
+          code == "InvalidAccessKeyId" || code == "AuthorizationHeaderMalformed");
+}
+
 std::string describe_answer(const HttpAnswer& answer) {
   if (answer.head.status < 300 || !answer.problem.empty()) return escaped(answer.problem);
   const std::string code = element(answer.refusal, "Code");

@@ -40,6 +40,10 @@ class Retries {
 // Whether the next try may go better: after 408, 429, 5xx, and what happens to a connection.
 bool may_pass(const HttpAnswer& answer);
 
+// Whether the service does not let us: 401 and 403, and S3's 400 and 301 of a session that has
+// ended, an unknown key or another region.
+bool is_refusal(const HttpAnswer& answer);
+
 // "HTTP 403 AuthenticationFailed: Server failed to ...", "Connection reset by peer": one line, of a
 // refusal in XML (Azure, S3) its code and message alone, since the rest may repeat the request.
 std::string describe_answer(const HttpAnswer& answer);

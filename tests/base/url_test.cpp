@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/refusal.h"
+
 namespace retina {
 namespace {
 
@@ -28,6 +30,9 @@ TEST(Url, KeepsSecretsForWhoOpensIt) {
   const std::string shown = keep_secrets(whole);
   EXPECT_EQ(shown, "https://host/kept");
   EXPECT_EQ(with_secrets(shown), whole);
+  EXPECT_EQ(keep_secrets(whole), shown);
+  EXPECT_EQ(refusal_of(ErrorKind::kUsage, [&] { keep_secrets(whole + "&x=1"); }),
+            shown + ": is given with different queries, user names or passwords");
   EXPECT_EQ(keep_secrets("https://host/other"), "https://host/other");
   EXPECT_EQ(with_secrets("https://host/other"), "https://host/other");
   EXPECT_EQ(keep_secrets("plain?text"), "plain?text");

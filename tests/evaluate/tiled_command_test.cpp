@@ -96,8 +96,8 @@ TEST_F(TiledCommand, ASetOfTilesIsEvaluatedAsTheImagesThatItIsMadeOf) {
   const auto refused = run_process(on_shards("tiles", {"--tile", "64"}, "again"));
   EXPECT_EQ(refused.exit_code, 78) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("are tiles already"));
-  EXPECT_EQ(run_process(on_shards("tiles", {"--tile-merge", "nms"}, "nms")).exit_code, 0);
-  EXPECT_NE(output("out/detections.json"), output("nms/detections.json"));
+  EXPECT_EQ(run_process(on_shards("tiles", {"--tile-merge", "greedy-nmm"}, "greedy")).exit_code, 0);
+  EXPECT_NE(output("out/detections.json"), output("greedy/detections.json"));
 }
 
 // The tiny network sees a shorter side of 96 px, a longer one of 128.
@@ -189,7 +189,7 @@ TEST_F(TiledCommand, RefusesWhatHasNoEffectAndWhatIsOutOfRange) {
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{"--tile-overlap", "0.3"},
                                              {"--tile-whole", "off"},
-                                             {"--tile-merge", "nms"},
+                                             {"--tile-merge", "greedy-nmm"},
                                              {"--tile", "63"},
                                              {"--tile", "100,17000"},
                                              {"--tile", "100", "--tile-overlap", "0.95"},

@@ -29,23 +29,37 @@ const std::vector<Detection> kCut = {found(.8, {0, 0, 60, 10}), found(.9, {40, 0
                                      found(.7, {41, 0, 18, 10})};
 
 TEST(TileMerge, SuppressionKeepsTheBestBoxesAsTheyAre) {
-  EXPECT_EQ(kept_of(merge_tiles(kCut, {.kind = TileMergeKind::kNms, .threshold = .3})),
+  EXPECT_EQ(kept_of(merge_tiles(kCut, {.match = TileMatch::kIos, .threshold = .3})),
             (Kept{{.9, {40, 0, 60, 10}}}));
-  EXPECT_EQ(kept_of(merge_tiles(kCut, {.kind = TileMergeKind::kNms, .threshold = .5})),
+  EXPECT_EQ(kept_of(merge_tiles(kCut, {.match = TileMatch::kIos})),
             (Kept{{.9, {40, 0, 60, 10}}, {.8, {0, 0, 60, 10}}}));
 }
 
+// As a detector gives them where scores begin at 0.05.
+TEST(TileMerge, WeakBoxesDoNotWidenAGoodOneByDefault) {
+  const std::array<double, 4> good = {100, 100, 40, 40};
+  std::vector<Detection> all = {found(.9, good)};
+  for (const double shift : {-10., -5., 5., 10.}) {
+    all.push_back(found(.06, {100 + shift, 100 + shift, 40, 40}));
+  }
+  EXPECT_EQ(kept_of(merge_tiles(all, {})), (Kept{{.9, good}}));
+}
+
 TEST(TileMerge, GreedyMergingKeepsTheHull) {
-  EXPECT_EQ(kept_of(merge_tiles(kCut, {.threshold = .3})), (Kept{{.9, {0, 0, 100, 10}}}));
+  EXPECT_EQ(
+      kept_of(merge_tiles(
+          kCut, {.kind = TileMergeKind::kGreedyNmm, .match = TileMatch::kIos, .threshold = .3})),
+      (Kept{{.9, {0, 0, 100, 10}}}));
 }
 
 TEST(TileMerge, ABoxThatMatchesOnlyThroughAnotherIsMergedByNmmAlone) {
   // The first and the third do not touch; the second is in both.
   const std::vector<Detection> chain = {found(.9, {0, 0, 30, 10}), found(.8, {10, 0, 30, 10}),
                                         found(.7, {31, 0, 12, 10})};
-  EXPECT_EQ(merge_tiles(chain, {}).size(), 2U);
-  EXPECT_EQ(kept_of(merge_tiles(chain, {.kind = TileMergeKind::kNmm})),
-            (Kept{{.9, {0, 0, 43, 10}}}));
+  TileMerge merge{.kind = TileMergeKind::kGreedyNmm, .match = TileMatch::kIos};
+  EXPECT_EQ(merge_tiles(chain, merge).size(), 2U);
+  merge.kind = TileMergeKind::kNmm;
+  EXPECT_EQ(kept_of(merge_tiles(chain, merge)), (Kept{{.9, {0, 0, 43, 10}}}));
 }
 
 TEST(TileMerge, IntersectionOverSmallerMergesAPartAndOverUnionDoesNot) {

@@ -94,7 +94,7 @@ class Merging(Parts):
             folder = Path(name)
             rng.shuffle(given)
             (folder / "in.json").write_text(json.dumps(given))
-            run(merge_results, folder / "in.json", folder / "out.json", "greedy-nmm", "ios", "0.5")
+            run(merge_results, folder / "in.json", folder / "out.json", "nms", "iou", "0.5")
             theirs = json.loads((folder / "out.json").read_text())
         self.assertLess(len(theirs), len(given))
         self.assertEqual([(one["image_id"], one["category_id"], one["score"]) for one in ours],

@@ -154,7 +154,7 @@ class RemoteSet(RemoteCase, EpochsOverFaults):
                 self.expect_error(self.run_program("coco-pack", option, url, code=code), text)
         done = self.run_program("coco-pack", "--annotations", "a.json", "--images", "i", "--output",
                                 self.url, code=USAGE)
-        self.expect_error(done, "is a URL, a set is packed into a folder")
+        self.expect_error(done, "--output: cannot be a URL")
 
     def test_no_output_has_a_secret(self):
         url = f"{self.url}?sig={SECRET}"

@@ -24,9 +24,12 @@ inline const Choices<TileMergeKind> kTileMergeKinds = {{"nms", TileMergeKind::kN
 enum class TileMatch { kIou, kIos };
 inline const Choices<TileMatch> kTileMatches = {{"iou", TileMatch::kIou}, {"ios", TileMatch::kIos}};
 
+// By default as the detections of one image are thinned out. sahi's own default is greedy merging
+// by the smaller box, but where scores begin below 0.1, as for AP, it takes these, too: there many
+// weak boxes match a good one, and each widens it.
 struct TileMerge {
-  TileMergeKind kind = TileMergeKind::kGreedyNmm;
-  TileMatch match = TileMatch::kIos;
+  TileMergeKind kind = TileMergeKind::kNms;
+  TileMatch match = TileMatch::kIou;
   double threshold = 0.5;  // boxes of a class match from here on; above 0
 
   friend bool operator==(const TileMerge&, const TileMerge&) = default;
