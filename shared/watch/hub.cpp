@@ -147,8 +147,14 @@ void Hub::look(double now_s, bool beaten) {
     return;
   }
   if (diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s)) {
-    end_process(exit_code(ErrorKind::kRankFailure));
-    return;
+    // Of this node's ranks it is known whether one has said so; those of others may have.
+    const bool are_here = std::all_of(
+        diagnosis->ranks.begin(), diagnosis->ranks.end(),
+        [&](int rank) { return context_.hosts.at(static_cast<std::size_t>(rank)) == own_host(); });
+    if (!are_here || !claim_diagnosis()) {
+      end_process(exit_code(ErrorKind::kRankFailure));
+      return;
+    }
   }
   end_job(*diagnosis, lost_rank_notice(detector_.launcher_wait_s(*diagnosis, all, now_s)), now_s);
 }
@@ -160,6 +166,7 @@ bool Hub::all_left(const std::vector<RankView>& views) const {
 }
 
 void Hub::end_job(const Diagnosis& diagnosis, const EndNotice& notice, double now_s) {
+  claim_diagnosis();  // for ranks that stand still meanwhile
   context_.handler.report(diagnosis.message, diagnosis.hint);
   send_to_all(encode(FrameType::kEnd, notice));
   drain();

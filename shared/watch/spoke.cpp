@@ -1,11 +1,9 @@
 #include <poll.h>
 
-#include <cerrno>
 #include <chrono>
 #include <thread>
 
 #include "shared/base/error.h"
-#include "shared/base/hash.h"
 #include "shared/base/measure.h"
 #include "shared/watch/watch_loop.h"
 
@@ -100,8 +98,12 @@ void Spoke::look(double now_s, bool) {
   }
   if (!lost_since_s_) lost_since_s_ = now_s;
   if (now_s - *lost_since_s_ < report_delay_s()) return;
-  const bool given_up = diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s);
-  if (!given_up && claim_diagnosis()) context_.handler.report(diagnosis->message, diagnosis->hint);
+  // The hub may have reported this rank; on its own node that is known.
+  const bool is_reported = diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s) &&
+                           context_.hosts.at(0) != own_host();
+  if (!is_reported && claim_diagnosis()) {
+    context_.handler.report(diagnosis->message, diagnosis->hint);
+  }
   suppress_reports(lost_rank_notice(detector_.launcher_wait_s(*diagnosis, both, now_s)), now_s);
 }
 
@@ -110,14 +112,6 @@ void Spoke::look(double now_s, bool) {
 double Spoke::report_delay_s() const {
   if (last_.first_heard == 0 || last_.first_heard == context_.rank) return 0;
   return context_.options.second_s * (last_.first_elsewhere == context_.rank ? 0.5 : 1);
-}
-
-// One rank of a node reports; true also where they cannot agree on one.
-bool Spoke::claim_diagnosis() const {
-  const std::string& host = context_.hosts.at(static_cast<std::size_t>(context_.rank));
-  const std::string path = cat(context_.options.folder, "/retina-diagnosis-", hex64(context_.job),
-                               "-", hex64(xxh3(host)));
-  return Descriptor(path, O_WRONLY | O_CREAT | O_EXCL) || errno != EEXIST;
 }
 
 void Spoke::exclude_gap(double gap_s) {

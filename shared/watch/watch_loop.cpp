@@ -1,11 +1,15 @@
 #include "shared/watch/watch_loop.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
+#include "shared/base/hash.h"
 #include "shared/base/measure.h"
 
 namespace retina {
@@ -78,6 +82,16 @@ void WatchLoop::send_to_all(const std::string& frame) {
 
 bool WatchLoop::was_given_up(double now_s) const {
   return awake_since_s_ && now_s - *awake_since_s_ < context_.options.heartbeat_limit_s;
+}
+
+const std::string& WatchLoop::own_host() const {
+  return context_.hosts.at(static_cast<std::size_t>(context_.rank));
+}
+
+bool WatchLoop::claim_diagnosis() const {
+  const std::string path = cat(context_.options.folder, "/retina-diagnosis-", hex64(context_.job),
+                               "-", hex64(xxh3(own_host())));
+  return Descriptor(path, O_WRONLY | O_CREAT | O_EXCL) || errno != EEXIST;
 }
 
 void WatchLoop::drain() {

@@ -62,8 +62,11 @@ class WatchLoop {
   static EndNotice lost_rank_notice(double launcher_wait_s);
   bool suppresses_reports() const { return suppressed_until_s_.has_value(); }
   // This process stood still until just now, for about as long as others wait. Ranks that are gone
-  // now have left because of that and said so.
+  // now have left because of that and said so, or were lost in that time.
   bool was_given_up(double now_s) const;
+  const std::string& own_host() const;
+  // One rank of a node reports a lost one; true also where they cannot agree on one.
+  bool claim_diagnosis() const;
 
   WatchContext& context_;
 
@@ -128,7 +131,6 @@ class Spoke : public WatchLoop {
 
  private:
   double report_delay_s() const;
-  bool claim_diagnosis() const;
 
   Connection connection_;
   RankView hub_;
