@@ -1,10 +1,12 @@
 #include "preprocess/merge.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "preprocess/new_set.h"
@@ -34,6 +36,11 @@ struct PartShard {
   bool is_inner = true;  // neither the first nor the last of its part
 };
 
+std::string pack_again_hint(const std::string& output, const PackPart& part) {
+  return cat("remove ", part_folder(output, part), ", pack it again with --part ", part.text(),
+             ", then merge");
+}
+
 // Runs `read`, which reads what lies in the part.
 template <class Read>
 auto of_part(const std::string& output, const PackPart& part, const Read& read) {
@@ -42,8 +49,7 @@ auto of_part(const std::string& output, const PackPart& part, const Read& read) 
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData && error.kind() != ErrorKind::kNoInput) throw;
     throw Error(error.kind(), cat("part ", part.text(), ": ", error.what()),
-                cat("remove ", part_folder(output, part), ", pack it again with --part ",
-                    part.text(), ", then merge"));
+                pack_again_hint(output, part));
   }
 }
 
@@ -84,12 +90,38 @@ std::vector<PackPart> all_parts(const std::string& output) {
                   " and the other options of the finished parts, then --merge again"));
 }
 
+// An image of the parts; of tiles once or more often.
+struct PartImage {
+  std::int64_t id = 0;
+  std::size_t number = 0;  // of the part
+
+  friend auto operator<=>(const PartImage&, const PartImage&) = default;
+};
+
+// A part that was copied over another, by a version that did not write which it is.
+void check_no_image_is_in_two(const std::string& output, std::size_t count,
+                              std::vector<PartImage> images) {
+  std::sort(images.begin(), images.end());
+  const auto twice = std::adjacent_find(images.begin(), images.end(),
+                                        [](const PartImage& one, const PartImage& other) {
+                                          return one.id == other.id && one.number != other.number;
+                                        });
+  if (twice == images.end()) return;
+  const PackPart first{.number = twice->number, .count = count};
+  const PackPart second{.number = (twice + 1)->number, .count = count};
+  throw Error(ErrorKind::kData,
+              cat(output, ": image ", twice->id, " is in part ", first.text(), " and in part ",
+                  second.text()),
+              cat("remove ", part_folder(output, first), " and ", part_folder(output, second),
+                  ", pack both again with --part, then merge"));
+}
+
 class Merger {
  public:
   Merger(const MergeOptions& options, const std::vector<PackPart>& parts)
       : options_(options),
         parts_(parts),
-        first_(read_part(parts.front())),
+        first_(read_input()),
         scratch_folder_((begin_merge(options.output, first_),
                          building_folder(options.scratch, options.output))),
         scratch_(scratch_folder_, options.output),
@@ -97,7 +129,13 @@ class Merger {
 
   PackResult run() {
     std::int64_t image_count = 0, record_count = 0;
-    for (const PackPart& part : parts_) add(part, image_count, record_count);
+    std::vector<PartImage> images;
+    for (const PackPart& part : parts_) {
+      const Manifest manifest = add(part, images);
+      image_count += manifest.counts.source_images() + manifest.counts.quarantined;
+      record_count += manifest.counts.images;
+    }
+    check_no_image_is_in_two(options_.output, parts_.size(), std::move(images));
     Progress progress("merging", record_count, "records");
     for (std::size_t i = 0; i < part_shards_.size(); ++i) {
       take(i, progress);
@@ -127,11 +165,23 @@ class Merger {
                    [&] { return read_manifest(part_folder(options_.output, part)); });
   }
 
-  // What is to merge of the part; nobody packs it again meanwhile.
-  void add(const PackPart& part, std::int64_t& image_count, std::int64_t& record_count) {
+  Manifest read_input() const {
+    Manifest input = read_part(parts_.front());
+    input.options.pack_part.clear();
+    return input;
+  }
+
+  // What is to merge of the part, whose images join `images`; nobody packs it again meanwhile.
+  Manifest add(const PackPart& part, std::vector<PartImage>& images) {
     const std::string folder = part_folder(options_.output, part);
     locks_.emplace_back(folder);
-    const Manifest manifest = read_part(part);
+    Manifest manifest = read_part(part);
+    const std::string& holds = manifest.options.pack_part;  // empty: of an earlier version
+    if (!holds.empty() && holds != part.text()) {
+      throw Error(ErrorKind::kData,
+                  cat(options_.output, ": part ", part.text(), " holds part ", holds),
+                  pack_again_hint(options_.output, part));
+    }
     const std::string list = input_differences(first_, manifest);
     if (!list.empty()) {
       throw Error(ErrorKind::kConfig,
@@ -145,11 +195,15 @@ class Merger {
       part_shards_.push_back(
           {.part = part, .folder = folder, .shard = shard, .is_inner = is_inner});
     }
-    const auto bad =
-        of_part(options_.output, part, [&] { return ShardSet(folder).read_quarantine(); });
-    set_.quarantined.insert(set_.quarantined.end(), bad.begin(), bad.end());
-    image_count += manifest.counts.source_images() + manifest.counts.quarantined;
-    record_count += manifest.counts.images;
+    of_part(options_.output, part, [&] {
+      const ShardSet set(folder);
+      for (const IndexEntry& entry : set.index()) images.push_back({entry.image_id, part.number});
+      for (QuarantinedImage& bad : set.read_quarantine()) {
+        images.push_back({bad.image_id, part.number});
+        set_.quarantined.push_back(std::move(bad));
+      }
+    });
+    return manifest;
   }
 
   ShardFile open(const PartShard& one) const {
@@ -188,13 +242,13 @@ class Merger {
     constexpr std::size_t kRecordsAtOnce = 64;
     for (std::size_t place = 0; place < reader.size(); ++place) {
       if (stop_signal() != 0) stop();
-      progress.update(std::ssize(set_.index));
       if (place % kRecordsAtOnce == 0) reader.forget_pages();
       const std::string_view bytes = reader.bytes(place);
       const Record record = decode_record(bytes, cat(path, ": record ", place));
       const auto place_now = is_kept ? static_cast<std::uint32_t>(place) : append(bytes);
       set_.count(record, xxh3(record.image),
                  {.shard = static_cast<std::uint32_t>(set_.shards.size()), .place = place_now});
+      progress.update(std::ssize(set_.index));
     }
   }
 

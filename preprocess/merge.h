@@ -24,7 +24,8 @@ struct MergeOptions {
 // Merges the parts in `output` and publishes the set, or completes what an interrupted merge left,
 // or finds that there is nothing to do; `reused_shards` are those taken as they are. Throws
 // kNoInput (no parts, or not all: names them), kConfig (parts of different input, a set is there,
-// another process works in a part), kData (a damaged part, no usable image), kIo, kInterrupted.
+// another process works in a part), kData (a damaged part, one that is there twice, no usable
+// image), kIo, kInterrupted.
 PackResult merge_parts(const MergeOptions& options);
 
 // Whether a merge was interrupted when its set was whole, but not published.

@@ -11,6 +11,7 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/base/printable.h"
 #include "shared/shard/image_index.h"
 #include "shared/shard/shard_file.h"
 
@@ -121,7 +122,14 @@ void check_is_ours(const std::string& output) {
                 "choose another --output, or move these files away");
   };
   const JournalKind journal = journal_kind(output);
-  if (journal == JournalKind::kForeign) refuse(fs::path(journal_folder(output)).filename());
+  if (journal == JournalKind::kForeign) {
+    const std::string foreign = foreign_beside_parts(output);
+    if (foreign.empty()) refuse(fs::path(journal_folder(output)).filename());
+    throw Error(
+        ErrorKind::kConfig,
+        cat(journal_folder(output), ": holds ", escaped(foreign), ", which is not coco-pack's"),
+        "move that file away");
+  }
   const std::vector<std::string> files = set_files(output);
   if (files.empty()) return;
   const bool has_manifest = files.front() == kManifestFile;

@@ -11,6 +11,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -54,6 +55,28 @@ std::optional<PackPart> part_of_name(const char* kind, const std::string& name) 
 // With its temporary one.
 bool is_of_sizes(const std::string& name) {
   return part_of_name(kSizes, name.substr(0, name.rfind(".tmp"))).has_value();
+}
+
+// What a journal without options or notes holds.
+struct Unsealed {
+  bool has_parts = false;
+  std::string foreign{};  // the first such file; empty: none
+};
+
+Unsealed look_at_unsealed(const std::string& folder) {
+  Unsealed found;
+  std::error_code code;
+  const std::string half = std::string(kIdentityFile) + ".tmp";
+  for (fs::directory_iterator entry(folder, code), end; entry != end; entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    if (part_of_name(kPart, name) || is_of_sizes(name)) {
+      found.has_parts = true;
+    } else if (name != half && !is_dropping(name) &&
+               (found.foreign.empty() || name < found.foreign)) {
+      found.foreign = name;
+    }
+  }
+  return found;
 }
 
 void remove_all_but(const std::string& folder, const std::set<std::string>& kept) {
@@ -187,6 +210,12 @@ SettingValues settings_of(const Manifest& manifest) {
           {"split", options.part.empty() ? "none" : options.part}};
 }
 
+// As far as it is known: earlier versions did not write it.
+bool is_same_part(const Manifest& there, const Manifest& wanted) {
+  const std::string& part = there.options.pack_part;
+  return part.empty() || part == wanted.options.pack_part;
+}
+
 }  // namespace
 
 std::string input_differences(const Manifest& there, const Manifest& wanted) {
@@ -194,6 +223,10 @@ std::string input_differences(const Manifest& there, const Manifest& wanted) {
 }
 
 void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted) {
+  if (!is_same_part(there, wanted)) {
+    throw Error(ErrorKind::kData, cat(folder, ": holds part ", there.options.pack_part),
+                "restore it, or pack it again with --overwrite");
+  }
   const std::string list = input_differences(there, wanted);
   if (list.empty()) return;
   throw Error(ErrorKind::kConfig, cat(folder, ": was packed with other options: ", list),
@@ -212,7 +245,7 @@ PackJournal::PackJournal(const std::string& output, const Manifest& wanted, bool
   if (const auto text = open_seal(path)) {
     const Manifest there = decode_input(*text, path);
     if (!overwrite) check_same_input(output, there, wanted);
-    if (input_differences(there, wanted).empty()) {
+    if (is_same_part(there, wanted) && input_differences(there, wanted).empty()) {
       if (is_of_this_version(*text, path, wanted)) return;
       log_info(output, ": the packing was begun by another version and starts afresh");
     }
@@ -331,15 +364,13 @@ JournalKind journal_kind(const std::string& output) {
   if (open_seal(folder + "/" + kIdentityFile) || open_seal(note_path(folder, 0))) {
     return JournalKind::kOurs;
   }
-  std::error_code code;
-  const std::string half = std::string(kIdentityFile) + ".tmp";
-  for (fs::directory_iterator entry(folder, code), end; entry != end; entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    if (name != half && !part_of_name(kPart, name) && !is_of_sizes(name)) {
-      return JournalKind::kForeign;
-    }
-  }
-  return is_folder(folder) ? JournalKind::kOurs : JournalKind::kForeign;
+  const bool is_ours = is_folder(folder) && look_at_unsealed(folder).foreign.empty();
+  return is_ours ? JournalKind::kOurs : JournalKind::kForeign;
+}
+
+std::string foreign_beside_parts(const std::string& output) {
+  const Unsealed found = look_at_unsealed(journal_folder(output));
+  return found.has_parts ? found.foreign : "";
 }
 
 void remove_journal(const std::string& output) {

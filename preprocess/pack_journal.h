@@ -20,7 +20,7 @@ namespace retina {
 
 // What decides the bytes of a set, except for the images, which are compared one by one, is in its
 // manifest: the annotations' size and hash, and the options. Throws kConfig listing what of these
-// differs; `folder` begins the message.
+// differs, kData where it is another part; `folder` begins the message.
 void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted);
 // The list of what differs: "quality (was 90, now 80)"; empty: nothing.
 std::string input_differences(const Manifest& there, const Manifest& wanted);
@@ -89,9 +89,13 @@ void remove_parts(const std::string& output);
 void check_journal_present(const std::string& output);
 
 // Whose OUTPUT/.packing is: ours when its options or its first note carry our seal, or when it
-// holds nothing else but these options half written and what parts have there.
+// holds nothing else but these options half written, what parts have there, and droppings
+// (file_spelling.h).
 enum class JournalKind { kNone, kOurs, kForeign };
 JournalKind journal_kind(const std::string& output);
+
+// Of a foreign one that has what parts have there, what makes it foreign; else empty.
+std::string foreign_beside_parts(const std::string& output);
 
 // Removes OUTPUT/.packing, its options last: what is left at any moment is known as ours. Errors do
 // not matter.

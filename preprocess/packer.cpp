@@ -26,6 +26,7 @@
 #include "shared/base/text_encoding.h"
 #include "shared/coco/doubts.h"
 #include "shared/coco/instances.h"
+#include "shared/shard/damaged.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -70,10 +71,9 @@ auto with_old_set(const PackOptions& options, const Use& use) {
   try {
     return use(ShardSet(options.output, options.scratch));
   } catch (const Error& error) {
-    const bool is_newer = error.hint().rfind("update", 0) == 0;
     const bool is_about_the_set =
         error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
-    if (!is_about_the_set || is_newer) throw;
+    if (!is_about_the_set || is_of_newer_version(error)) throw;
     throw Error(error.kind(), error.what(), "restore it, or pack it again with --overwrite");
   }
 }
@@ -237,8 +237,9 @@ PackResult pack_part(const PackOptions& options, PackInput& whole) {
   try {
     const std::uint64_t used_bytes =
         holds_set(of_part.output) ? 0 : bytes_before_part(options, whole.begun, whole.plan, part);
-    const PackInput input{
+    PackInput input{
         .begun = whole.begun, .plan = take_part(whole.plan, part), .doubts = whole.doubts};
+    input.begun.options.pack_part = part.text();
     if (options.parts == 0) whole.plan = {};  // else it is shared memory
     return pack_into(of_part, input, used_bytes);
   } catch (const Error&) {  // where nothing was kept, the folders go again

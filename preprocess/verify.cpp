@@ -16,6 +16,7 @@
 #include "shared/base/url.h"
 #include "shared/data/record_image.h"
 #include "shared/remote/remote_folder.h"
+#include "shared/shard/damaged.h"
 #include "shared/shard/quarantine.h"
 #include "shared/shard/remote_manifest.h"
 #include "shared/shard/shard_copies.h"
@@ -58,6 +59,7 @@ class Verifier {
         report(cat(options_.folder, ": ", problem));
       }
     }
+    if (has_index_ && !tiles_) check_image_ids();
     return result_;
   }
 
@@ -75,9 +77,11 @@ class Verifier {
       return true;
     } catch (const Error& error) {
       // A mount that fails, or this machine's own lack of resources, is not damage.
+      // Nor is what may not be read at a URL, nor a file of a newer version where all was whole.
       const bool is_damage =
-          error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
-      if (!is_damage) throw;
+          error.kind() == ErrorKind::kData || (error.kind() == ErrorKind::kNoInput && !remote_);
+      const bool is_newer = result_.problem_count == 0 && is_of_newer_version(error);
+      if (!is_damage || is_newer) throw;
       report(error.what());
       return false;
     }
@@ -94,9 +98,10 @@ class Verifier {
 
   bool read_the_manifest() {
     if (remote_) {
-      const std::string text = read_manifest_text(*remote_);
-      const std::string path = cat(options_.folder, "/", kManifestFile);
-      return check([&] { manifest_ = decode_manifest(text, path); });
+      // Thrown: what a URL answers may be anything.
+      manifest_ =
+          decode_manifest(read_manifest_text(*remote_), cat(options_.folder, "/", kManifestFile));
+      return true;
     }
     const bool has_parts = path_exists(options_.folder + "/" + kIndexFile) ||
                            path_exists(options_.folder + "/" + kManifestFile);
@@ -235,6 +240,16 @@ class Verifier {
     if (counted != manifest_.counts || manifest_.label_counts != tally_->label_counts) {
       report(cat(options_.folder, "/", kManifestFile, ": its counts are not those of the records"));
     }
+  }
+
+  void check_image_ids() {
+    std::vector<std::int64_t> ids;
+    ids.reserve(index_.size());
+    for (const IndexEntry& entry : index_) ids.push_back(entry.image_id);
+    std::sort(ids.begin(), ids.end());
+    const auto twice = std::adjacent_find(ids.begin(), ids.end());
+    if (twice == ids.end()) return;
+    report(cat(path_of(manifest_.index), ": lists image ", *twice, " twice"));
   }
 
   const VerifyOptions& options_;

@@ -27,4 +27,9 @@ inline constexpr const char* kDamagedHint =
                "update retina-batch, or pack the data with this version");
 }
 
+// Whether it is that error.
+inline bool is_of_newer_version(const Error& error) {
+  return error.hint().starts_with("update retina-batch");
+}
+
 }  // namespace retina

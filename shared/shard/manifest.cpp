@@ -228,6 +228,7 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
         .end_object();
   }
   if (!options.stretch.empty()) json.field("stretch", options.stretch);
+  if (!options.pack_part.empty()) json.field("pack_part", options.pack_part);
 }
 
 std::string encode_manifest(const Manifest& manifest) {
@@ -266,7 +267,8 @@ ManifestOptions read_manifest_options(const JsonView& view) {
           .check = read_word(view, "check", kImageChecks),
           .stretch = view.has("stretch") ? view.at("stretch").as_string() : "",
           .part = view.has("part") ? view.at("part").as_string() : "",
-          .tile = read_tile_rule(view)};
+          .tile = read_tile_rule(view),
+          .pack_part = view.has("pack_part") ? view.at("pack_part").as_string() : ""};
 }
 
 std::string manifest_hash(const Manifest& manifest) {

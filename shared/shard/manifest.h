@@ -60,6 +60,7 @@ struct ManifestOptions {
   std::string stretch{};  // percentiles of samples above 8 bits, "2,98"; empty: the upper 8 bits
   std::string part{};     // of --split: "train 0.9", "validation 0.9"; empty: all images
   std::optional<TileRule> tile{};  // the records are tiles
+  std::string pack_part{};         // of a part that waits for its merge: "2/3"; empty: a whole set
 
   friend bool operator==(const ManifestOptions&, const ManifestOptions&) = default;
 };

@@ -58,6 +58,14 @@ class Parts : public testing::Test {
     fs::remove_all(folder_ / "whole");
   }
 
+  // As if somebody had copied it there.
+  static void put_in_place_of(const PackOptions& options, const PackPart& part,
+                              const PackPart& other) {
+    const std::string place = part_folder(options.output, other);
+    fs::remove_all(place);
+    fs::copy(part_folder(options.output, part), place, fs::copy_options::recursive);
+  }
+
   std::string refusal(ErrorKind kind, const PackOptions& options) const {
     return refusal_of(kind, [&] { pack(options); });
   }
@@ -257,6 +265,81 @@ TEST_F(Parts, ThatFailLeaveNothing) {
   options.on_bad_image = BadImage::kFail;
   EXPECT_THAT(refusal(ErrorKind::kData, options), HasSubstr("image 90"));
   EXPECT_FALSE(path_exists(options.output));
+}
+
+TEST_F(Parts, OneInThePlaceOfAnotherIsRefusedAndPackedAgain) {
+  PackOptions options = coco_.options("whole");
+  pack(options);
+  options.output = folder_ / "set";
+  pack_parts(options, 3);
+  put_in_place_of(options, {.number = 1, .count = 3}, {.number = 2, .count = 3});
+  EXPECT_EQ(refusal_of(ErrorKind::kData, [&] { merge(options); }),
+            cat(options.output, ": part 2/3 holds part 1/3"));
+  PackOptions again = part_of(options, 2, 3);
+  EXPECT_THAT(refusal(ErrorKind::kData, again), HasSubstr("part-00002-of-00003: holds part 1/3"));
+  again.overwrite = true;
+  EXPECT_FALSE(pack(again).was_finished);
+  merge(options);
+  EXPECT_EQ(folder_content(folder_ / "set"), folder_content(folder_ / "whole"));
+}
+
+TEST_F(Parts, ABegunOneInThePlaceOfAnotherStartsAfreshOnlyWhenAsked) {
+  Manifest input{.options = {.pack_part = "1/3"}};
+  const std::string part = folder_ / "part";
+  PackJournal(part, input, false).add(0, {});
+  EXPECT_EQ(PackJournal(part, input, false).read().size(), 1U);
+  input.options.pack_part = "2/3";
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { PackJournal(part, input, false); }),
+              HasSubstr("part: holds part 1/3"));
+  EXPECT_EQ(PackJournal(part, input, true).read().size(), 0U);
+}
+
+TEST_F(Parts, OfAnEarlierVersionDoNotSayWhichTheyAre) {
+  PackOptions options = coco_.options("whole");
+  pack(options);
+  options.output = folder_ / "set";
+  pack_parts(options, 3);
+  for (std::size_t number = 1; number <= 3; ++number) {
+    const std::string folder = part_folder(options.output, {.number = number, .count = 3});
+    Manifest manifest = read_manifest(folder);
+    EXPECT_EQ(manifest.options.pack_part, cat(number, "/3"));
+    manifest.options.pack_part.clear();
+    write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
+  }
+  EXPECT_TRUE(pack(part_of(options, 2, 3)).was_finished);
+  fs::copy(options.output, folder_ / "doubled", fs::copy_options::recursive);
+  PackOptions doubled = options;
+  doubled.output = folder_ / "doubled";
+  put_in_place_of(doubled, {.number = 3, .count = 3}, {.number = 2, .count = 3});
+  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { merge(doubled); }),
+              AllOf(HasSubstr("doubled: image "), HasSubstr(" is in part 2/3 and in part 3/3")));
+  merge(options);
+  EXPECT_EQ(folder_content(folder_ / "set"), folder_content(folder_ / "whole"));
+}
+
+TEST_F(Parts, AMergeCountsUpToItsLastRecord) {
+  const PackOptions options = coco_.options("set");
+  pack_parts(options, 2);
+  testing::internal::CaptureStderr();
+  merge(options);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("merging 20/20 records"));
+}
+
+TEST_F(Parts, WhatSystemsLeaveBesideThemIsIgnored) {
+  const PackOptions options = coco_.options("set");
+  pack(part_of(options, 1, 2));
+  const std::string journal = journal_folder(options.output);
+  for (const char* name : {"/.nfs000001", "/.DS_Store", "/Thumbs.db"}) {
+    write_file_atomically(journal + name, "x");
+  }
+  make_folder(journal + "/.snapshot");
+  pack(part_of(options, 2, 2));
+  write_file_atomically(journal + "/notes.txt", "x");
+  const std::string said = journal + ": holds notes.txt, which is not coco-pack's";
+  EXPECT_EQ(refusal(ErrorKind::kConfig, part_of(options, 2, 2)), said);
+  EXPECT_EQ(refusal_of(ErrorKind::kConfig, [&] { merge(options); }), said);
+  fs::remove(journal + "/notes.txt");
+  EXPECT_FALSE(merge(options).was_finished);
 }
 
 // As a merge that was killed while it moved files leaves them.

@@ -140,6 +140,45 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   EXPECT_THAT(problems_, HasSubstr("odd: record 0: the image of image"));
 }
 
+TEST_F(Verify, FindsAnImageThatIsThereTwice) {
+  const ShardSet set(set_);
+  std::vector<IndexEntry> entries(set.index().begin(), set.index().end());
+  const std::int64_t id = entries[3].image_id;
+  entries[7].image_id = id;
+  Manifest manifest = set.manifest();
+  const std::string index = encode_index(ImageIndex(entries));
+  write("index.bin", index);
+  manifest.index.xxh3 = xxh3(index);
+  write("manifest.json", encode_manifest(manifest));
+  verify();
+  EXPECT_THAT(problems_, HasSubstr(cat("index.bin: lists image ", id, " twice")));
+}
+
+TEST_F(Verify, ASetOfANewerVersionIsNotDamaged) {
+  const auto said = [&] {
+    try {
+      verify();
+    } catch (const Error& error) {
+      return cat(exit_code(error.kind()), " ", error.what(), ", ", error.hint());
+    }
+    return problems_;
+  };
+  const auto newer = AllOf(HasSubstr("65 "), HasSubstr("newer version"), HasSubstr("update"));
+  Manifest manifest = read_manifest(set_);
+  std::string index = content_["index.bin"];
+  index[4] = static_cast<char>(kIndexVersion + 1);
+  write("index.bin", index);
+  EXPECT_THAT((verify(), problems_), HasSubstr("index.bin: is damaged"));
+  manifest.index.xxh3 = xxh3(index);
+  write("manifest.json", encode_manifest(manifest));
+  EXPECT_THAT(said(), newer);
+  std::string text = content_["manifest.json"];
+  const std::string version = "\"version\": 1";
+  text.replace(text.find(version), version.size(), "\"version\": 2");
+  write("manifest.json", text);
+  EXPECT_THAT(said(), newer);
+}
+
 TEST_F(Verify, WhichBoxesAreTrainableIsTheWritersRule) {
   // An earlier coco-pack took a degenerate box for trainable.
   Manifest manifest = read_manifest(set_);

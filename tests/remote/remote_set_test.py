@@ -8,7 +8,7 @@ import time
 import unittest
 
 import fault_server as faults
-from remote_case import CLEAN, IO, NO_INPUT, SECRET, USAGE, RemoteCase, program
+from remote_case import CLEAN, DATA, IO, NO_INPUT, SECRET, USAGE, RemoteCase, program
 
 RECORDS, SHARD_BYTES = 60, 100_000
 # Of the test of epochs: how many, and of which set instead of a small one (tests/README.md).
@@ -146,6 +146,19 @@ class RemoteSet(RemoteCase, EpochsOverFaults):
         remote = self.run_program("coco-pack", "--inspect", self.url, "--scratch", self.scratch).stdout
         self.assertEqual(remote, local.replace(str(self.set), self.url))
         self.assertFalse(list(self.scratch.iterdir()))
+
+    def test_what_cannot_be_read_is_not_damage(self):
+        def verify(code, *texts):
+            done = self.run_program("coco-pack", "--verify", self.url, "--scratch", self.scratch, code=code)
+            self.assertNotIn("damaged", self.expect_error(done, *texts))
+
+        self.server.fault = lambda request: faults.azure_refusal if request.name.endswith(self.shards[1]) else None
+        verify(NO_INPUT, f"{self.url}/{self.shards[1]}: may not be read")
+        self.server.fault = lambda request: faults.status(200, b"<!DOCTYPE html><title>Log in</title>")
+        verify(DATA, "manifest.json: ")
+        self.server.fault, manifest = lambda request: None, self.set / "manifest.json"
+        manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 9'))
+        verify(DATA, "was written by a newer version", "update retina-batch")
 
     def test_what_cannot_be_opened(self):
         for url, code, text in ((self.server.url + "/none", NO_INPUT, "manifest.json: does not exist"),
