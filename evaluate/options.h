@@ -25,8 +25,8 @@ inline const Choices<OutputFormat> kOutputFormats = {{"coco", OutputFormat::kCoc
                                                      {"csv", OutputFormat::kCsv},
                                                      {"geojson", OutputFormat::kGeojson}};
 
-// Below, a network's input would be all padding.
-inline constexpr std::int64_t kLeastTilePx = 64;
+// As coco-pack --tile. Below, a network's input would be all padding.
+inline constexpr std::int64_t kLeastTilePx = 32;
 
 struct EvalOptions {
   // A model over shards ...

@@ -7,7 +7,7 @@ import reprlib
 import typing
 
 INPUT = "image"
-SIDES_PX, MOST_OVERLAP, OVERLAP = (64, 16384), 0.9, 0.2  # of tiles: retina-eval's
+SIDES_PX, MOST_OVERLAP, OVERLAP = (32, 16384), 0.9, 0.2  # of tiles: retina-eval's
 BAD, TOO_LARGE, FAILED, BUSY = 400, 413, 500, 503  # HTTP
 FEWER = "hint: send fewer images at a time"
 

@@ -190,7 +190,7 @@ TEST_F(TiledCommand, RefusesWhatHasNoEffectAndWhatIsOutOfRange) {
        std::vector<std::vector<std::string>>{{"--tile-overlap", "0.3"},
                                              {"--tile-whole", "off"},
                                              {"--tile-merge", "greedy-nmm"},
-                                             {"--tile", "63"},
+                                             {"--tile", "31"},
                                              {"--tile", "100,17000"},
                                              {"--tile", "100", "--tile-overlap", "0.95"},
                                              {"--tile", "100", "--tile-match-threshold", "0"}}) {

@@ -284,8 +284,8 @@ class Service(Refusals):
                                    ({"tile": "800", "tile_overlap": "0.25"}, (800, 0.25))):
             self.predicted(model, request(b"one", **parameters))
             self.assertEqual(model._model.tilings.pop(), wanted)
-        side, overlap = "want a whole number from 64 to 16384", "want a number from 0 to 0.9"
-        for parameters, text in (({"tile": 63}, f"tile: 63 ({side})"), ({"tile": True}, side),
+        side, overlap = "want a whole number from 32 to 16384", "want a number from 0 to 0.9"
+        for parameters, text in (({"tile": 31}, f"tile: 31 ({side})"), ({"tile": True}, side),
                                  ({"tile": 100.5}, side), ({"tile": "a"}, side), ({"tile": [1]}, side),
                                  ({"tile": 1e300}, side), ({"tile": float("nan")}, side),
                                  ({"tile": 99, "tile_overlap": 0.95}, f"tile_overlap: 0.95 ({overlap})"),
