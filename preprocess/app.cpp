@@ -212,6 +212,7 @@ void tell_packed(const std::string& output, const PackResult& result) {
   if (result.was_finished) return tell_finished(output, result.manifest);
   warn_of_bad_images(result.manifest, output);
   warn_of_small_boxes(result, output);
+  if (!result.lost_in_tiles.empty()) log_warning(output, ": ", result.lost_in_tiles);
   std::cout << describe_result(output, result);
   const std::string page = cat(output, "/", kDataPageFile);
   if (path_exists(page)) std::cout << "report: " << page << "\n";

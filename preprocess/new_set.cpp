@@ -63,6 +63,8 @@ PackResult publish_new_set(NewSet& set, const NewSetOutput& output) {
   return {.manifest = manifest,
           .far_from_anchors = uncovered.all(),
           .tile_advice = tile_advice(set.facts, manifest, uncovered),
+          .lost_in_tiles = lost_in_tiles(set.facts, manifest.categories),
+          .degenerate_annotations = set.tally.degenerate_annotations,
           .first_degenerate = set.tally.first_degenerate};
 }
 

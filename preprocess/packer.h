@@ -17,7 +17,9 @@ struct PackResult {
   std::size_t reused_shards = 0;      // by continuing an interrupted run
   std::int64_t far_from_anchors = 0;  // trainable boxes too small or thin for the default anchors
   std::string tile_advice{};          // by tile_advice()
-  std::vector<std::string> first_degenerate{};  // boxes that training ignores, by Tally
+  std::string lost_in_tiles{};        // by lost_in_tiles()
+  std::int64_t degenerate_annotations = 0;      // boxes that training ignores, by Tally
+  std::vector<std::string> first_degenerate{};  // of them
 };
 
 // Packs, or continues, or finds that there is nothing to do. Same input and options, same bytes,

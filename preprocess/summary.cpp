@@ -41,7 +41,7 @@ std::string quarantine_by_kind(const std::string& output) {
 
 // Boxes that training ignores, as record.h's training_box says.
 std::string degenerate_boxes(const PackResult& result) {
-  const std::int64_t count = result.manifest.counts.degenerate;
+  const std::int64_t count = result.degenerate_annotations;
   std::string boxes;
   for (const std::string& one : result.first_degenerate)
     boxes += cat(boxes.empty() ? "" : ", ", one);

@@ -34,6 +34,7 @@ void Tally::add(const Record& record) {
     counts.tiled_images += 1;
     counts.whole_boxes += std::ssize(*record.whole_annotations);
   }
+  if (!record.tile || record.whole_annotations) degenerate_of_image_.clear();
   for (const RecordAnnotation& annotation : record.annotations) {
     const bool trainable = is_trainable(annotation, record.width, record.height);
     counts.boxes += 1;
@@ -43,7 +44,9 @@ void Tally::add(const Record& record) {
     counts.cut += trainable && is_cut(annotation, record) ? 1 : 0;
     if (!trainable && !annotation.iscrowd && !annotation.is_partial) {
       counts.degenerate += 1;
-      if (first_degenerate.size() < kNamedBoxes) {
+      const bool is_new = !record.tile || degenerate_of_image_.insert(annotation.id).second;
+      degenerate_annotations += is_new ? 1 : 0;
+      if (is_new && first_degenerate.size() < kNamedBoxes) {
         first_degenerate.push_back(
             cat(annotation.id, " of ", image_name(record.image_id, record.file_name)));
       }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,10 +20,17 @@ struct Tally {
   explicit Tally(std::size_t class_count) : label_counts(class_count) {}
 
   ManifestCounts counts{};
-  std::vector<std::int64_t> label_counts;       // as Manifest's
-  std::vector<std::string> first_degenerate{};  // "12 of a.jpg (image 4)", kNamedBoxes at most
+  std::vector<std::int64_t> label_counts;  // as Manifest's
+  // The degenerate annotations, each once however many tiles have it, and the first of them:
+  // "12 of a.jpg (image 4)", kNamedBoxes at most.
+  std::int64_t degenerate_annotations = 0;
+  std::vector<std::string> first_degenerate{};
 
+  // The tiles of an image come one behind the other, the first one first.
   void add(const Record& record);
+
+ private:
+  std::set<std::int64_t> degenerate_of_image_{};
 };
 
 // Whether the box ends at an edge of its tile that is not the image's.

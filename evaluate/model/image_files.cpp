@@ -144,13 +144,13 @@ void check_geo_tags(const FoundFiles& found) {
 // --- The output ---------------------------------------------------------------------------------
 
 // Rank 0. Phones store upright photographs so.
-void warn_of_turned(const std::vector<FoundImage>& images) {
+void warn_of_turned(const std::vector<FoundImage>& images, bool has_tiles) {
   const auto turned = std::count_if(images.begin(), images.end(),
                                     [](const auto& one) { return one.orientation != 1; });
   if (turned == 0) return;
   log_warning("--images: ", counted(turned, "image"), turned == 1 ? " is" : " are",
-              " stored rotated (EXIF orientation) and used as stored, as coco-pack does without "
-              "--exif apply");
+              " stored rotated (EXIF orientation) and used as stored, as coco-pack does ",
+              has_tiles ? "with --tile" : "without --exif apply");
 }
 
 // What is known on rank 0 in the end, and its files: the images that were used, with ids 1, 2, ...
@@ -370,7 +370,7 @@ void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_co
 std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const Cli& cli,
                                               const FoundFiles& found) {
   if (found.images.empty()) throw nothing_usable(options, found.skipped);
-  warn_of_turned(found.images);
+  warn_of_turned(found.images, !options.tile.empty());
   std::vector<std::string> names;
   for (const FoundImage& one : found.images) names.push_back(one.name);
   if (options.output_format == OutputFormat::kYolo) check_yolo_label_names(names);

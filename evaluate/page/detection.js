@@ -39,6 +39,10 @@ const FAULTS = {
   },
 };
 
+// The best detections of an image and class that the metrics count: COCO's 100, or --count-best.
+const countBest = metrics.error_split?.max_detections ?? 100;
+const AR_NAME = `AR${countBest}`, AR_DETAIL = `${count(countBest)} detections per image`;
+
 // Precision over recall.
 
 // The line through the precisions at recall 0, .01, ..., 1, on a unitPlot. It ends where recall does.
@@ -365,7 +369,7 @@ function classMetrics(one) {
     metric("AP75", num(one.AP75), "IoU .75"),
     metric("AP by object size", [one.AP_small, one.AP_medium, one.AP_large].map(num).join(" · "),
       "small · medium · large", "wide"),
-    metric("AR100", num(one.AR100), "100 detections per image"),
+    metric(AR_NAME, num(one.AR100), AR_DETAIL),
     "best_threshold" in one ? metric("Best score", num(best?.score), best ?
       `F1 ${num(best.f1)}, precision ${num(best.precision)}, recall ${num(best.recall)}` : "") : null);
 }
@@ -408,7 +412,7 @@ const CLASS_COLUMNS = [
   {title: "small", value: (one) => one.AP_small, show: num, hint: "AP of objects up to 32² px"},
   {title: "medium", value: (one) => one.AP_medium, show: num, hint: "AP of objects from 32² to 96² px"},
   {title: "large", value: (one) => one.AP_large, show: num, hint: "AP of objects above 96² px"},
-  {title: "AR100", value: (one) => one.AR100, show: num},
+  {title: AR_NAME, value: (one) => one.AR100, show: num},
   {title: "objects", value: (one) => one.object_count, show: count},
   {title: "found", value: (one) => one.detection_count, show: count},
   {title: "best score", value: (one) => one.best_threshold?.score, show: num,
@@ -431,7 +435,7 @@ function showMetrics() {
   const [ap, ap50, ap75] = metrics.stats;
   metricsSection([
     metric("AP", num(ap), "IoU .50 to .95"), metric("AP50", num(ap50), "IoU .50"),
-    metric("AP75", num(ap75), "IoU .75"), metric("AR100", num(metrics.stats[8]), "100 detections per image"),
+    metric("AP75", num(ap75), "IoU .75"), metric(AR_NAME, num(metrics.stats[8]), AR_DETAIL),
     metric("images", count(metrics.image_count), things(metrics.object_count, "object") + ", " +
       things(metrics.detection_count, "detection"))]);
 }
@@ -440,7 +444,7 @@ function sizesCard() {
   const s = metrics.stats.map(num);
   return make("div", {class: "card table"},
     table("Metrics by object size", ["", "all", "small", "medium", "large"], [
-      ["AP", s[0], s[3], s[4], s[5]], ["AR, 100 detections", s[8], s[9], s[10], s[11]],
+      ["AP", s[0], s[3], s[4], s[5]], [`AR, ${count(countBest)} detections`, s[8], s[9], s[10], s[11]],
       ["AR, 10 detections", s[7], "", "", ""], ["AR, 1 detection", s[6], "", "", ""],
       ["AP at IoU .50", s[1], "", "", ""], ["AP at IoU .75", s[2], "", "", ""]]),
     make("div", {class: "bars"}, sizeBars("AP", metrics.stats.slice(3, 6)),

@@ -55,10 +55,9 @@ std::vector<TextLine> AnnotationFiles::read_lines(const std::string& path,
   std::vector<TextLine> lines;
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
     std::string line = text.substr(begin, end - begin);
-    if (line.ends_with('\r')) line.pop_back();
-    begin = end + 1;
+    begin = end + (std::string_view(text).substr(end).starts_with("\r\n") ? 2 : 1);
     ++number;
     if (!trimmed(line).empty()) lines.push_back({.text = std::move(line), .number = number});
   }

@@ -28,8 +28,8 @@ class AnnotationFiles {
  public:
   // A text at `path` and, among the files of the source, `name`; as decode_text() has it.
   std::string read(const std::string& path, const std::string& name, EncodingIn where);
-  // The lines that are not blank, in UTF-8, without their ends, be those "\n" or "\r\n". Throws as
-  // require_utf8().
+  // The lines that are not blank, in UTF-8, without their ends, be those "\n", "\r\n" or "\r".
+  // Throws as require_utf8().
   std::vector<TextLine> read_lines(const std::string& path, const std::string& name);
   // Gives the file to `take` in pieces of `piece_bytes`, the last one maybe shorter.
   void read_pieces(const std::string& path, const std::string& name, std::size_t piece_bytes,

@@ -51,6 +51,7 @@ class DotaReader {
     std::erase_if(names, [](const std::string& name) { return lower_suffix(name) != ".txt"; });
     check_folder(names);
     for (const std::string& name : names) take(name);
+    tell_unlabelled();
     const ClassIds ids(source_, class_names_, files_);
     out_.categories = ids.categories();
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -131,6 +132,16 @@ class DotaReader {
       return taken;
     }
     return last + ".png";
+  }
+
+  void tell_unlabelled() const {
+    std::vector<std::string> unlabelled;
+    for (const std::string& name : images_.all()) {
+      if (!label_of_.contains(name)) unlabelled.push_back(name);
+    }
+    if (unlabelled.empty()) return;
+    log_info(source_.images, ": ", unlabelled.size(), " of ", images_.all().size(),
+             " images have no label file and are not packed (", first_names(unlabelled), ")");
   }
 
   void take(const std::string& label_name) {

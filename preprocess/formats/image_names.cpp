@@ -71,7 +71,7 @@ std::vector<std::string> ImageNames::with_stem(const std::string& stem) const {
 
 namespace {
 
-void warn_of_turned(const std::string& folder, const Instances& instances,
+void warn_of_turned(const AnnotationSource& source, const Instances& instances,
                     const std::vector<char>& is_turned) {
   std::set<std::int64_t> with_boxes;
   for (const Annotation& one : instances.annotations) with_boxes.insert(one.image_id);
@@ -81,10 +81,13 @@ void warn_of_turned(const std::string& folder, const Instances& instances,
     if (is_turned[i] != 0 && with_boxes.contains(image.id)) turned.push_back(image.file_name);
   }
   if (turned.empty()) return;
-  log_warning(folder, ": ", counted(turned.size(), "image with boxes is", "images with boxes are"),
+  log_warning(source.images, ": ",
+              counted(turned.size(), "image with boxes is", "images with boxes are"),
               " stored rotated (EXIF; ", first_names(turned), ") and packed as stored. The ",
               "annotations do not say whether boxes refer to the stored or the upright image; if ",
-              "upright, as most tools display it, give --exif apply");
+              "upright, as most tools display it, ",
+              source.by_rows ? "turn these images upright before they are packed with --tile"
+                             : "give --exif apply");
 }
 
 }  // namespace
@@ -111,7 +114,7 @@ void read_image_sizes(const AnnotationSource& source, Instances& instances) {
       }
     }
   });
-  if (source.exif == ExifPolicy::kIgnore) warn_of_turned(source.images, instances, is_turned);
+  if (source.exif == ExifPolicy::kIgnore) warn_of_turned(source, instances, is_turned);
 }
 
 void scale_shares(Instances& instances) {

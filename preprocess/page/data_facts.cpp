@@ -8,6 +8,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/hash.h"
+#include "shared/base/printable.h"
 #include "shared/image/resize.h"
 
 namespace retina {
@@ -58,8 +59,34 @@ void DataFacts::add(const Record& record, std::uint64_t image_xxh3) {
     const auto place = static_cast<std::size_t>(label);
     if (place < images_of_class_.size()) ++images_of_class_[place];
   }
+  if (record.tile) follow_objects(record);
   images_.push_back(image);
   if (image.box_count > 0 || record.label) offer_sample(record);
+}
+
+void DataFacts::follow_objects(const Record& record) {
+  if (record.whole_annotations) {
+    lost_ = lost_objects();
+    partial_so_far_.clear();
+    for (const RecordAnnotation& whole : *record.whole_annotations) {
+      if (is_trainable(whole, record.tile->image_width, record.tile->image_height)) {
+        partial_so_far_.emplace(whole.id, whole);
+      }
+    }
+  }
+  for (const RecordAnnotation& annotation : record.annotations) {
+    if (!annotation.is_partial) partial_so_far_.erase(annotation.id);
+  }
+}
+
+DataFacts::LostObjects DataFacts::lost_objects() const {
+  LostObjects lost = lost_;
+  const auto area = [](const std::array<double, 4>& box) { return box[2] * box[3]; };
+  for (const auto& [id, annotation] : partial_so_far_) {
+    ++lost.of_label[annotation.label];
+    if (area(annotation.bbox) > area(lost.largest)) lost.largest = annotation.bbox;
+  }
+  return lost;
 }
 
 void DataFacts::offer_sample(const Record& record) {
@@ -119,6 +146,26 @@ std::string size_of_boxes_text(const Manifest& manifest) {
   if (side_px == kDefaultMinSidePx) return cat("tiles of ", side_px, " px as they are");
   return cat("tiles of ", side_px, " px ", side_px < kDefaultMinSidePx ? "enlarged" : "shrunk",
              " to ", kDefaultMinSidePx, " px");
+}
+
+std::string lost_in_tiles(const DataFacts& facts, const Categories& categories) {
+  const auto [of_label, largest] = facts.lost_objects();
+  if (of_label.empty()) return "";
+  constexpr std::size_t kNamed = 5;
+  std::int64_t all = 0;
+  std::size_t named = 0;
+  std::string names;
+  for (const auto& [label, count] : of_label) {
+    all += count;
+    if (named++ >= kNamed) continue;
+    names += cat(names.empty() ? "" : ", ",
+                 escaped(categories.at(static_cast<std::size_t>(label)).name), " ", count);
+  }
+  return cat(counted(all, "box is", "boxes are"), " partial in every tile, so nothing learns ",
+             all == 1 ? "it (" : "them (", names, named > kNamed ? ", ..." : "", "; the largest ",
+             shortest(std::round(largest[2])), "x", shortest(std::round(largest[3])),
+             " px): a larger --tile or more --tile-overlap shows more of ",
+             all == 1 ? "it" : "them");
 }
 
 std::string tile_advice(const DataFacts& facts, const Manifest& manifest,

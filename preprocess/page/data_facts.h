@@ -2,6 +2,7 @@
 // read a second time, or restored from a finished set.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -48,7 +49,8 @@ class DataFacts {
  public:
   explicit DataFacts(std::size_t class_count) : images_of_class_(class_count) {}
 
-  // The records in the set's order; `record.image` is the stored one, with its hash.
+  // The records in the set's order, the tiles of an image one behind the other, its first one
+  // first; `record.image` is the stored one, with its hash.
   void add(const Record& record, std::uint64_t image_xxh3);
 
   const std::vector<ImageFacts>& images() const { return images_; }
@@ -57,6 +59,12 @@ class DataFacts {
   const std::vector<BoxSize>& box_sizes() const { return box_sizes_; }
   // By label: the images with a box of the class to train on, or labelled with it.
   const std::vector<std::int64_t>& images_of_class() const { return images_of_class_; }
+  // Objects of tiled images that are partial in each of their tiles: by label, and the largest.
+  struct LostObjects {
+    std::map<int, std::int64_t> of_label{};
+    std::array<double, 4> largest{};  // x, y, width, height
+  };
+  LostObjects lost_objects() const;
   // Up to kSampleCount images or tiles, chosen by a hash of their ids and places: a fair choice,
   // the same each time.
   std::vector<const SampleImage*> samples() const;
@@ -65,6 +73,7 @@ class DataFacts {
   std::vector<std::vector<std::size_t>> identical_images() const;
 
  private:
+  void follow_objects(const Record& record);
   void offer_sample(const Record& record);
 
   std::vector<ImageFacts> images_{};
@@ -72,11 +81,18 @@ class DataFacts {
   std::vector<BoxSize> box_sizes_{};
   std::vector<std::int64_t> images_of_class_;
   std::map<std::pair<std::uint64_t, std::int64_t>, SampleImage> samples_{};  // by hash and id
+  LostObjects lost_{};  // of the images before the last one
+  // By id, of the last tiled image's: those that are partial in all its tiles up to now.
+  std::map<std::int64_t, RecordAnnotation> partial_so_far_{};
 };
 
 // How large images are when anchors are compared with their boxes: as retina-train has them without
 // --min-side and --max-side. "images at 800/1333 px", "tiles of 400 px enlarged to 800 px".
 std::string size_of_boxes_text(const Manifest& manifest);
+
+// "3 boxes are partial in every tile, so nothing learns them (stadium 3; the largest 750x650 px): a
+// larger --tile or more --tile-overlap shows more of them"; empty where there are none.
+std::string lost_in_tiles(const DataFacts& facts, const Categories& categories);
 
 // A share of the boxes that is worth a word.
 inline constexpr double kWorthAWord = 0.02;

@@ -200,6 +200,8 @@ std::vector<Finding> findings(const DataPageInput& input, const Findings& found)
     advice.front() = 'I';
     list.push_back({.text = cat(advice, ".")});
   }
+  const std::string lost = lost_in_tiles(input.facts, input.manifest.categories);
+  if (!lost.empty()) list.push_back({.text = cat(lost, ".")});
   // Anchors: better sizes, or the advice that helps where there are none.
   const double uncovered = share(found.uncovered.all(), counts.trainable);
   const double proposed = share(found.proposal.uncovered.all(), counts.trainable);

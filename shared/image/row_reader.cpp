@@ -132,7 +132,10 @@ void RowReader::note_warning(int warnings_before) {
 void RowReader::update() {
   status_ = rows_->status();
   if (!status_.ok) {
-    status_.problem += cat(" (at row ", next_row_, ")");
+    const bool began_before = warning_row_ && format_ != "TIFF";
+    const std::string first =
+        began_before ? cat(status_.first_warning, " (at row ", *warning_row_, "), then ") : "";
+    status_.problem = cat(first, status_.problem, " (at row ", next_row_, ")");
   } else if (warning_row_) {
     status_.first_warning += cat(" (at row ", *warning_row_, ")");
   }

@@ -236,7 +236,11 @@ TEST_F(GivenImages, StoredTurnedAreTakenSoWithAWarning) {
                                   std::vector<std::uint16_t>(30 * 20 * 3)));
   const ProcessResult result = run_process(of({photos_}, "out"));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("1 image is stored rotated (EXIF orientation)"));
+  EXPECT_THAT(result.err, HasSubstr("1 image is stored rotated (EXIF orientation) and used as "
+                                    "stored, as coco-pack does without --exif apply"));
+  const ProcessResult tiled = run_process(of({photos_}, "tiled", {"--tile", "64"}));
+  ASSERT_EQ(tiled.exit_code, 0) << tiled.err;
+  EXPECT_THAT(tiled.err, HasSubstr("as coco-pack does with --tile\n"));
 }
 
 TEST_F(GivenImages, AFullDiskLeavesNoHalfFileAndTheNextRunEndsWithTheSameBytes) {

@@ -94,7 +94,8 @@ class ReportPageTest(unittest.TestCase):
             make_set(room, names, 60 if count == "3" else 300)
             subprocess.run([os.environ["RETINA_BUILD"] + "/bin/retina-eval",
                             "--detections", room / "results.json", "--annotations",
-                            room / "truth.json", "--output", room / "out"], check=True,
+                            room / "truth.json", "--output", room / "out",
+                            "--count-best", "100" if count == "3" else "2000"], check=True,
                            stdout=subprocess.DEVNULL)
             cls.pages[count] = room / "out"
         cls.browser = Browser(path)
@@ -150,9 +151,13 @@ class ReportPageTest(unittest.TestCase):
             stats = [shown(value) for value in metrics["stats"]]
             self.assertEqual(self.texts("#metrics .value"),
                              [stats[0], stats[1], stats[2], stats[8], number(metrics["image_count"])])
+            self.assertEqual(self.texts("#metrics .metric")[3],
+                             f"AR100{stats[8]}100 detections per image" if count == "3" else
+                             f"AR2000{stats[8]}2,000 detections per image")
             self.assertIn(number(metrics["object_count"]) + " objects", self.text("#metrics :last-child .detail"))
             self.assertEqual(self.rows("#sizes tbody tr"), [
-                ["AP", stats[0], *stats[3:6]], ["AR, 100 detections", stats[8], *stats[9:12]],
+                ["AP", stats[0], *stats[3:6]], 
+                [f"AR, {'100' if count == '3' else '2,000'} detections", stats[8], *stats[9:12]],
                 ["AR, 10 detections", stats[7], "", "", ""], ["AR, 1 detection", stats[6], "", "", ""],
                 ["AP at IoU .50", stats[1], "", "", ""], ["AP at IoU .75", stats[2], "", "", ""]])
             self.assertEqual(self.texts("#sizes .bar-line .number"), stats[3:6] + stats[9:12])

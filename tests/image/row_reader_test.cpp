@@ -343,6 +343,16 @@ TEST(RowReader, ProblemsAndWarningsNameTheirRow) {
     EXPECT_TRUE(reader.status().truncated);
     EXPECT_THAT(reader.status().first_warning, testing::MatchesRegex(".*\\(at row [3-6].\\)"));
   }
+  {  // A marker in the middle: grey below it, and refused behind the last row.
+    std::string jpeg = encode_jpeg(image, 90);
+    jpeg.replace(jpeg.size() / 2, 2, "\xFF\xC5");
+    RowReader reader(files.write(jpeg));
+    EXPECT_FALSE(reader.read(100, rows).ok);
+    EXPECT_THAT(
+        reader.status().problem,
+        testing::MatchesRegex("Corrupt JPEG data.*\\(at row [3-6].\\), then Unsupported JPEG "
+                              "process: SOF type 0xc5 \\(at row 99\\)"));
+  }
 }
 
 TEST(RowReader, NamesWhatIsNoImage) {

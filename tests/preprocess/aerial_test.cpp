@@ -189,6 +189,26 @@ TEST(Dota, BoxesAreTheHullsOfTheirCorners) {
   EXPECT_THAT(set.log(), HasSubstr("labelTxt: 1 box is marked difficult and kept"));
 }
 
+TEST(Dota, LinesMayEndInCarriageReturnsAlone) {
+  const SmallDota set(Labels{{"P0001.txt",
+                              "imagesource:GoogleEarth\rgsd:0.1\r"
+                              "10 20 30 10 40 30 20 40 plane 0\r\r1 1 2 1 2 2 1 2 ship 1\r"}});
+  EXPECT_THAT(told(set.read()), ElementsAre(Told{"P0001.png", "plane", {10, 10, 30, 30}},
+                                            Told{"P0001.png", "ship", {1, 1, 1, 1}}));
+  EXPECT_THAT(SmallDota(Labels{{"P0001.txt", "gsd:1\r\r\n1 1 2\r"}}).refused(),
+              HasSubstr("line 3: got \"1 1 2\""));
+}
+
+TEST(Dota, ImagesWithoutALabelFileAreTold) {
+  const std::string box = "1 1 2 1 2 2 1 2 ship 0\n";
+  const SmallDota set(Labels{{"P1.txt", box}, {"P2.txt", ""}}, {"P1.png", "P2.png", "P3.png"});
+  EXPECT_THAT(file_names(set.read()), ElementsAre("P1.png", "P2.png"));
+  EXPECT_THAT(set.log(), HasSubstr("images: 1 of 3 images have no label file and are not packed "
+                                   "(P3.png)"));
+  EXPECT_THAT(SmallDota(Labels{{"P1.txt", box}}, {"P1.png"}).log(),
+              Not(HasSubstr("no label file")));
+}
+
 TEST(Dota, ImagesMayHaveAnyEndingAndFoldersOfTheirOwn) {
   const SmallDota set(
       {{"train/P1.txt", "1 1 2 1 2 2 1 2 ship 0\n"}, {"train/P2.txt", "1 1 2 1 2 2 1 2 ship 0\n"}},

@@ -179,6 +179,47 @@ TEST_F(DataPage, SaysAtWhichSizeAnchorsAreJudged) {
   EXPECT_THAT(page(), HasSubstr("of the boxes, tiles of 800 px as they are"));
 }
 
+TEST_F(DataPage, NamesObjectsThatArePartialInEveryTile) {
+  manifest_.options.tile = TileRule{.side_px = 400};
+  // Images of 700 x 400 px in two tiles: of each, a box that neither tile shows enough of, one
+  // that the second does, and a crowd.
+  const RecordAnnotation large{.id = 1, .bbox = {0, 0, 699.6, 400}, .label = 1};
+  const auto seen_as = [](const RecordAnnotation& whole, bool is_partial) {
+    return RecordAnnotation{.id = whole.id,
+                            .bbox = {0, 0, 400, 400},
+                            .label = whole.label,
+                            .iscrowd = whole.iscrowd,
+                            .is_partial = is_partial};
+  };
+  const std::string jpeg = encode_jpeg(Image(400, 400), 50);
+  for (std::int64_t id = 1; id <= 2; ++id) {
+    const RecordAnnotation other{.id = 2, .bbox = {300, 0, 400, 300}};
+    const RecordAnnotation crowd{.id = 3, .bbox = {0, 0, 700, 400}, .iscrowd = true};
+    Record record{.image_id = id,
+                  .width = 400,
+                  .height = 400,
+                  .annotations = {seen_as(large, true), seen_as(other, true)},
+                  .tile = TilePlace{.x = 0, .y = 0, .image_width = 700, .image_height = 400},
+                  .whole_annotations = {{large, other, crowd}},
+                  .image = jpeg};
+    facts_.add(record, 1);
+    record.tile->x = 300;
+    record.annotations = {seen_as(large, true), seen_as(other, false), seen_as(crowd, false)};
+    record.whole_annotations.reset();
+    facts_.add(record, 2);
+    manifest_.counts.images += 2;
+    if (id > 1) continue;
+    EXPECT_EQ(lost_in_tiles(facts_, manifest_.categories),
+              "1 box is partial in every tile, so nothing learns it (<dog> 1; the largest 700x400 "
+              "px): a larger --tile or more --tile-overlap shows more of it");
+  }
+  EXPECT_THAT(page(), HasSubstr("2 boxes are partial in every tile, so nothing learns them "
+                                "(\\u003cdog> 2; the largest 700x400 px): a larger --tile"));
+  facts_ = DataFacts(2);
+  add(10, 60, 100);
+  EXPECT_THAT(page(), Not(HasSubstr("in every tile")));
+}
+
 TEST_F(DataPage, AdvisesTilesWhereLargeImagesLoseTheirBoxes) {
   const char* const kAdvice =
       "Images are 5.0 times as large as the network sees them (800 px): pack them with --tile 800.";

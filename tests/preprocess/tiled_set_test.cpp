@@ -10,6 +10,7 @@
 #include "preprocess/pack_journal.h"
 #include "preprocess/packer.h"
 #include "preprocess/summary.h"
+#include "preprocess/tally.h"
 #include "preprocess/tile_plan.h"
 #include "preprocess/verify.h"
 #include "shared/base/error.h"
@@ -160,6 +161,29 @@ TEST_F(TiledSet, CountsTilesImagesAndBoxes) {
   EXPECT_THAT(page, HasSubstr(cat(counts.images, " tiles of 14 images")));
   EXPECT_THAT(page, HasSubstr("Boxes per tile"));
   EXPECT_THAT(page, HasSubstr("48 × 48 at "));
+}
+
+TEST(Tally, NamesADegenerateBoxOfSeveralTilesOnce) {
+  Tally tally(1);
+  const RecordAnnotation flat{.id = 28, .bbox = {30, 5, 0, 9}};
+  for (std::int64_t image_id = 1; image_id <= 2; ++image_id) {
+    Record record{.image_id = image_id,
+                  .file_name = "s02.jpg",
+                  .width = 40,
+                  .height = 40,
+                  .annotations = {flat},
+                  .tile = TilePlace{.image_width = 70, .image_height = 40},
+                  .whole_annotations = {{flat}}};
+    tally.add(record);
+    record.whole_annotations.reset();
+    tally.add(record);
+  }
+  EXPECT_EQ(tally.counts.degenerate, 4);
+  EXPECT_EQ(tally.degenerate_annotations, 2);
+  EXPECT_EQ(tally.first_degenerate.size(), 2U);
+  EXPECT_THAT(describe_result("set", {.degenerate_annotations = tally.degenerate_annotations,
+                                      .first_degenerate = tally.first_degenerate}),
+              HasSubstr("not trained   2 boxes"));
 }
 
 TEST_F(TiledSet, HasTheSameBytesWhateverTheThreadsAndTheInterruptions) {

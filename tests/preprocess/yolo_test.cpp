@@ -194,6 +194,12 @@ TEST(Yolo, LeavesOutLinesThatRepeatABox) {
                                    "(a.txt: line 3)"));
 }
 
+TEST(Yolo, LinesMayEndInCarriageReturnsAlone) {
+  const SmallYolo set(kNames,
+                      {{"labels/a.txt", "0 .5 .5 .5 .5\r1 .25 .25 .5 .5\r0 .25 .25 .5 .5\r"}});
+  EXPECT_EQ(set.boxes().size(), 3U);  // of 15 numbers, not the outline of one
+}
+
 // Behind the start marker, an Exif segment whose only entry is the orientation.
 std::string turned(const std::string& jpeg) {
   std::string tiff("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\6\0\0\0\0\0\0", 26);
@@ -208,7 +214,11 @@ TEST(Yolo, TellsOfImagesWithBoxesThatTheirExifDataTurn) {
   set.write("images/b.jpg", turned(encode_jpeg(Image(40, 20), 50)));
   EXPECT_THAT(set.log(), HasSubstr("images: 1 image with boxes is stored rotated (EXIF; a.jpg) and "
                                    "packed as stored"));
-  EXPECT_THAT(set.log(), HasSubstr("--exif apply"));
+  EXPECT_THAT(set.log(), HasSubstr("give --exif apply"));
+  set.source.by_rows = true;
+  EXPECT_THAT(set.log(), HasSubstr("turn these images upright before they are packed with --tile"));
+  EXPECT_THAT(set.log(), Not(HasSubstr("--exif")));
+  set.source.by_rows = false;
   EXPECT_THAT(set.boxes(), ElementsAre(Box{0, 0, 20, 10}));
   set.source.exif = ExifPolicy::kApply;
   EXPECT_THAT(set.log(), Not(HasSubstr("EXIF")));
