@@ -229,7 +229,8 @@ class Credentials(RemoteCase):
             self.server.check = look
             reader = subprocess.Popen(
                 [program("remote_reader"), "read", self.server.url + query, "file name"],
-                stdout=subprocess.DEVNULL, env=CLEAN,
+                stdout=subprocess.DEVNULL,  # AddressSanitizer's own default is none
+                env=CLEAN | {"ASAN_OPTIONS": "disable_coredump=0:" + CLEAN.get("ASAN_OPTIONS", "")},
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (2**20, 2**20)))
             started.set()
             self.assertEqual(reader.wait(timeout=60), 0)
