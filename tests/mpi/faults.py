@@ -162,7 +162,7 @@ def inject(fault):
         codes = codes | CODES.get(fault.second, {76})
         # When one dies, mpirun kills the others, a stopped one too; of frozen ones any may see that first.
         rank = r"\d+" if fault.kind == "freeze" else f"({fault.victim}|{fault.second_victim})"
-        lines.append(rf"rank {rank} \([^)]+\) (died|is stopped or cut off|never entered)")
+        lines.append(rf"rank {rank} \([^)]+\) (died|is stopped or cut off|never entered|has been in)")
         # Both in one line.
         lines.append(rf"ranks {min(fault.victim, fault.second_victim)}, {max(fault.victim, fault.second_victim)} ")
         # Where no rank is left that runs, mpirun alone sees what has died.
