@@ -35,4 +35,7 @@ void require_utf8(std::string_view text, const std::string& path, std::size_t li
 // back as it is.
 std::string lower_case(std::string_view utf8);
 
+// RFC 4648, with padding.
+std::string base64(std::string_view bytes);
+
 }  // namespace retina

@@ -2,7 +2,6 @@
 
 #include <curl/curl.h>
 
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/text_encoding.h"
 #include "shared/base/url.h"
 #include "shared/base/version.h"
 
@@ -63,9 +63,7 @@ std::size_t on_header(const char* data, std::size_t size, std::size_t count, voi
   }
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return size * count;
-  std::string name(line.substr(0, colon));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = lower_case(line.substr(0, colon));
   const std::string value(trimmed(line.substr(colon + 1)));
   if (name == "etag") head.etag = value;
   if (name == "content-range") head.content_range = value;
@@ -124,11 +122,8 @@ std::string host_of(const std::string& url) {
   std::string host = public_url(url);
   host = host.substr(host.find("://") + 3);
   host = host.substr(0, host.find('/'));
-  host =
-      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
-  std::transform(host.begin(), host.end(), host.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return host;
+  return lower_case(host.starts_with('[') ? host.substr(0, host.find(']') + 1)
+                                          : host.substr(0, host.find(':')));
 }
 
 bool is_hopeless(CURLcode code) {

@@ -15,6 +15,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/text_encoding.h"
 #include "shared/base/url.h"
 #include "shared/remote/retries.h"
 
@@ -71,22 +72,6 @@ std::string decoded(const std::string& text) {
   return plain ? std::string(plain.get(), static_cast<std::size_t>(size)) : text;
 }
 
-// As HTTP's Authorization: Basic has a user name and password.
-std::string base64(const std::string& text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string coded;
-  for (std::size_t at = 0; at < text.size(); at += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t i = at; i < at + 3; ++i) {
-      bits = bits << 8 | (i < text.size() ? static_cast<unsigned char>(text[i]) : 0U);
-    }
-    for (int i = 0; i < 4; ++i) coded += kDigits[bits >> (18 - 6 * i) & 63];
-  }
-  const std::size_t padding = (3 - text.size() % 3) % 3;
-  return coded.replace(coded.size() - padding, padding, padding, '=');
-}
-
 // "" or why libcurl will not take the URL.
 std::string syntax_problem(const std::string& url) {
   const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(curl_url(), curl_url_cleanup);
@@ -107,9 +92,7 @@ std::int64_t number_of(const JsonView& view) {
 RemoteAccess::RemoteAccess(const std::string& given) : name_(public_url(given)) {
   const std::string url = with_secrets(given);
   const std::size_t colon = url.find("://");
-  std::string scheme = url.substr(0, colon);
-  std::transform(scheme.begin(), scheme.end(), scheme.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string scheme = lower_case(url.substr(0, colon));
   const std::string path = name_.substr(std::min(name_.size(), colon + 3));
   if (scheme == "azure") {
     open_azure(path);
@@ -144,7 +127,7 @@ void RemoteAccess::open_http(const std::string& url) {
     const std::string both = authority.substr(0, user_end);
     keep_secret(both);
     keep_secret(both.substr(both.find(':') + 1));
-    keep_secret(base64(decoded(both)));
+    keep_secret(base64(decoded(both)));  // as Authorization: Basic has them
   }
   if (end != std::string::npos && url[end] == '?') {
     query_ = url.substr(end + 1, url.find('#', end) - end - 1);

@@ -21,7 +21,7 @@
 namespace retina {
 namespace {
 
-constexpr int kMostVersions = 4;   // of a file that changes while it is read
+constexpr int kMostVersions = 4;   // of a file that changes while it is read; the last is any
 constexpr int kMostResponses = 3;  // that came whole, with content that is not
 constexpr int kTriesBeforeWarning = 3;
 constexpr const char* kSameSizeHint = "upload the data set again, all of its files";

@@ -7,6 +7,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/text_encoding.h"
 #include "shared/base/version.h"
 
 namespace retina {
@@ -15,25 +16,6 @@ extern const EmbeddedText kPageStyle;
 extern const EmbeddedText kPageKit;
 
 namespace {
-
-// RFC 4648, with padding.
-std::string base64(std::string_view bytes) {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto byte = [&](std::size_t i) -> std::uint32_t {
-    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U;
-  };
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::uint32_t group = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
-    out += kDigits[group >> 18 & 63];
-    out += kDigits[group >> 12 & 63];
-    out += i + 1 < bytes.size() ? kDigits[group >> 6 & 63] : '=';
-    out += i + 2 < bytes.size() ? kDigits[group & 63] : '=';
-  }
-  return out;
-}
 
 // A source of the Content-Security-Policy.
 std::string script_source(const EmbeddedText& script) {

@@ -166,8 +166,8 @@ bool Hub::all_left(const std::vector<RankView>& views) const {
 }
 
 void Hub::end_job(const Diagnosis& diagnosis, const EndNotice& notice, double now_s) {
-  claim_diagnosis();  // for ranks that stand still meanwhile
   context_.handler.report(diagnosis.message, diagnosis.hint);
+  claim_diagnosis();  // for ranks that stand still meanwhile
   send_to_all(encode(FrameType::kEnd, notice));
   drain();
   suppress_reports(notice, now_s);
