@@ -75,11 +75,13 @@ std::optional<FileProblem> RecordMaker::check_image(std::string& file, Record& r
 
 std::optional<FileProblem> RecordMaker::check_jpeg(std::string& file, int orientation,
                                                    Record& record) {
+  const bool has_pixels = orientation != 1 || options_.max_side_px > 0;
   // An image whose end marker is not where it belongs may have been cut: only decoding tells.
-  const bool has_pixels = options_.check == ImageCheck::kFull || orientation != 1 ||
-                          options_.max_side_px > 0 || !file.ends_with("\xFF\xD9");
+  const bool is_read_whole = options_.check == ImageCheck::kFull || !file.ends_with("\xFF\xD9");
   const DecodeStatus status = has_pixels ? decoder_.decode(file, pixels_)
-                                         : decoder_.check_header(file, record.width, record.height);
+                              : is_read_whole
+                                  ? decoder_.check(file, record.width, record.height)
+                                  : decoder_.check_header(file, record.width, record.height);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
     const std::string format = image_format(file);

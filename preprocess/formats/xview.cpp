@@ -32,7 +32,8 @@ class FeatureCutter {
  public:
   explicit FeatureCutter(const std::string& path) : path_(path) {}
 
-  // Calls take(text, line) for each feature that ends in this piece.
+  // Calls take(text, line) for each feature that ends in this piece; the line has the feature's
+  // number too, because most tools write a file of one line.
   template <class Take>
   void add(std::string_view piece, const Take& take) {
     for (const char c : piece) {
@@ -43,9 +44,9 @@ class FeatureCutter {
       } else {
         rest_ += c;
       }
-      if (feature_.size() > kMostFeatureBytes) fail_line({path_, feature_line_}, "is too long");
+      if (feature_.size() > kMostFeatureBytes) fail_line({name_, feature_line_}, "is too long");
       if (was_inside && !is_inside()) {
-        take(feature_, feature_line_);
+        take(feature_, FileLine{name_, feature_line_});
         feature_.clear();
         rest_ += '0';
       }
@@ -79,15 +80,18 @@ class FeatureCutter {
       if (depth_ == 1) key_.clear();
     } else if (c == '{' || c == '[') {
       if (++depth_ == 2) in_features_ = c == '[' && key_ == "features";
-      if (depth_ == kDepth) feature_line_ = line_;
+      if (is_inside() && depth_ == kDepth) {
+        name_ = cat(path_, ": feature ", ++count_);
+        feature_line_ = line_;
+      }
     } else if ((c == '}' || c == ']') && depth_ > 0) {
       --depth_;
     }
   }
 
   const std::string& path_;
-  std::string feature_{}, rest_{}, key_{};
-  std::size_t depth_ = 0, line_ = 1, feature_line_ = 0;
+  std::string feature_{}, name_{}, rest_{}, key_{};
+  std::size_t depth_ = 0, line_ = 1, feature_line_ = 0, count_ = 0;
   bool in_string_ = false, is_escaped_ = false, in_features_ = false;
 };
 
@@ -131,9 +135,7 @@ class XviewReader {
   Instances read() {
     FeatureCutter cutter(source_.path);
     files_.read_pieces(source_.path, "features", kPieceBytes, [&](std::string_view piece) {
-      cutter.add(piece, [&](const std::string& text, std::size_t line) {
-        take(text, {source_.path, line});
-      });
+      cutter.add(piece, [&](const std::string& text, const FileLine& at) { take(text, at); });
     });
     check_rest(cutter.rest());
     name_files();
@@ -162,11 +164,11 @@ class XviewReader {
     rapidjson::Document feature;
     feature.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
         text.data(), text.size());
-    if (feature.HasParseError()) fail_line(at, "a feature is not valid JSON");
-    if (!feature.IsObject()) fail_line(at, "a feature is not an object");
+    if (feature.HasParseError()) fail_line(at, "is not valid JSON");
+    if (!feature.IsObject()) fail_line(at, "is not an object");
     const auto properties = feature.FindMember("properties");
     if (properties == feature.MemberEnd() || !properties->value.IsObject()) {
-      fail_line(at, "a feature has no \"properties\"");
+      fail_line(at, "has no \"properties\"");
     }
     const std::string image = text_of(properties->value, "image_id", at);
     if (image.empty()) fail_line(at, "image_id is empty");
@@ -187,7 +189,7 @@ class XviewReader {
                                           const FileLine& at) {
     const auto found = properties.FindMember(key);
     if (found == properties.MemberEnd()) {
-      fail_line(at, cat("a feature has no \"", key, "\", want xView's properties bounds_imcoords, ",
+      fail_line(at, cat("has no \"", key, "\", want xView's properties bounds_imcoords, ",
                         "type_id and image_id"));
     }
     return found->value;

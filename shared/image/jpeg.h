@@ -26,11 +26,14 @@ class JpegDecoder {
   // recognised and refused. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
   DecodeStatus decode(std::string_view bytes, Image& out);
 
+  // What decode() would say of the file, in less time: no pixels are made.
+  DecodeStatus check(std::string_view bytes, int& width, int& height);
+
   // Only the header, of a file or its beginning: size of the image in `width`, `height`.
   DecodeStatus read_size(std::string_view bytes, int& width, int& height);
 
   // The header of a whole file: not ok, too, when the image has too many pixels or the file is
-  // too short for it, whatever its last bytes are. decode() begins with this.
+  // too short for it, whatever its last bytes are. decode() and check() begin with this.
   DecodeStatus check_header(std::string_view bytes, int& width, int& height);
 
   std::uint64_t max_pixels() const;

@@ -1,11 +1,15 @@
 // Every file of the JPEG zoo (../shared/data/jpeg_zoo) against its manifest and Pillow's pixels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <random>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/image/jpeg.h"
 #include "tests/support/test_folder.h"
@@ -68,6 +72,11 @@ bool must_fail(const ZooFile& file) {
          file.name == "d_trunc_010permille.jpg";
 }
 
+std::string described(const DecodeStatus& status) {
+  return cat(status.ok, "|", status.problem, "|", status.warning_count, "|", status.first_warning,
+             "|", status.truncated, status.unsupported, status.is_blank);
+}
+
 TEST(Zoo, EveryFileDecodesToPillowsPixelsOrFailsAsItsManifestSays) {
   RETINA_DATA_OR_SKIP(folder, "jpeg_zoo");
   const std::vector<ZooFile> files = read_manifest(folder);
@@ -114,6 +123,32 @@ TEST(Zoo, ExactlyTheImagesWithoutAnEndAreTruncated) {
             (std::vector<std::string>{"pil_ultrahdr.jpg", "d_trunc_100permille.jpg",
                                       "d_trunc_500permille.jpg", "d_trunc_900permille.jpg",
                                       "d_trunc_999permille.jpg", "d_bitflip_400.jpg"}));
+}
+
+// As they are, and with bytes changed, lost and cut off.
+TEST(Zoo, CheckSaysWhatDecodeSays) {
+  RETINA_DATA_OR_SKIP(folder, "jpeg_zoo");
+  std::mt19937 random(1);
+  JpegDecoder decoder, checker;
+  Image image;
+  int damaged = 0;
+  for (const ZooFile& file : read_manifest(folder)) {
+    const std::string whole = read_file(folder + "/" + file.name);
+    for (int i = 0; i < 20; ++i) {
+      std::string bytes = whole;
+      const std::size_t at = random() % std::max<std::size_t>(bytes.size(), 1);
+      if (i % 3 == 1 && at < bytes.size()) bytes[at] = static_cast<char>(random());
+      if (i % 3 == 2) bytes.erase(at, i % 2 == 0 ? std::string::npos : random() % 100);
+      int width = 0, height = 0;
+      const DecodeStatus want = decoder.decode(bytes, image);
+      const DecodeStatus got = checker.check(bytes, width, height);
+      ASSERT_EQ(described(got), described(want)) << file.name << ", " << i;
+      if (!want.ok) continue;
+      EXPECT_EQ(std::pair(width, height), std::pair(image.width, image.height));
+      damaged += want.warning_count > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(damaged, 100);
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ TEST(Xview, AFileOfManyPiecesIsReadAsOne) {
   }
   const SmallXview damaged(cat(features, ",\n", feature("1,2,3", "11", "100.tif")));
   EXPECT_EQ(damaged.refused(),
-            "x.geojson: line 6005: bounds_imcoords: got \"1,2,3\", want "
+            "x.geojson: feature 6001: line 6005: bounds_imcoords: got \"1,2,3\", want "
             "X1,Y1,X2,Y2");
 }
 
@@ -132,19 +132,21 @@ TEST(Xview, DamageIsNamedWithItsLine) {
   const auto refused = [](const std::string& features) { return SmallXview(features).refused(); };
   const std::string good = feature("1,2,3,4", "11", "100.tif");
   EXPECT_EQ(refused(feature("1,2,x,4", "11", "100.tif")),
-            "x.geojson: line 5: bounds_imcoords: got \"x\", want a number");
+            "x.geojson: feature 1: line 5: bounds_imcoords: got \"x\", want a number");
   EXPECT_EQ(refused(feature("3,2,1,4", "11", "100.tif")),
-            "x.geojson: line 5: bounds_imcoords: got \"3,2,1,4\", whose second corner is left of "
+            "x.geojson: feature 1: line 5: bounds_imcoords: got \"3,2,1,4\", whose second corner "
+            "is left of "
             "the first");
   EXPECT_EQ(refused(cat(good, ",\n", feature("1,2,3,4", "1.5", "100.tif"))),
-            "x.geojson: line 6: type_id: want a whole number");
-  EXPECT_EQ(refused(feature("1,2,3,4", "11", "")), "x.geojson: line 5: image_id is empty");
+            "x.geojson: feature 2: line 6: type_id: want a whole number");
+  EXPECT_EQ(refused(feature("1,2,3,4", "11", "")),
+            "x.geojson: feature 1: line 5: image_id is empty");
   EXPECT_EQ(refused("{\"type\": \"Feature\"}"),
-            "x.geojson: line 5: a feature has no \"properties\"");
+            "x.geojson: feature 1: line 5: has no \"properties\"");
   EXPECT_THAT(refused("{\"properties\": {\"class\": 3}}"),
-              HasSubstr("line 5: a feature has no \"image_id\", want xView's properties"));
-  EXPECT_EQ(refused("{,}"), "x.geojson: line 5: a feature is not valid JSON");
-  EXPECT_EQ(refused("[1]"), "x.geojson: line 5: a feature is not an object");
+              HasSubstr("line 5: has no \"image_id\", want xView's properties"));
+  EXPECT_EQ(refused("{,}"), "x.geojson: feature 1: line 5: is not valid JSON");
+  EXPECT_EQ(refused("[1]"), "x.geojson: feature 1: line 5: is not an object");
   EXPECT_EQ(refused("7"), "x.geojson: a feature is not an object");
   EXPECT_THAT(refused(cat(good, " ", good)), HasSubstr("x.geojson: not valid JSON"));
   EXPECT_THAT(refused(good.substr(0, good.size() / 2)), HasSubstr("x.geojson: not valid JSON"));

@@ -3,12 +3,12 @@
 RetinaNet, the same weights and tiles, in turns.
 
     python3 tests/bench/infer/tiles.py [--backbone resnet50] [--image 3000 2000] [--tile 800] [--rounds 5]
-        [--model checkpoint|onnx|int8]
+        [--model checkpoint|bf16|onnx|int8]
 
 This Python needs torch, torchvision and Pillow. Ours is the whole program, its start included; the loop's
 clock runs from opening the file to the merged boxes, without imports and the model's loading. --model: what
-retina-eval reads, a checkpoint or what retina-convert makes of it (int8 is not the loop's arithmetic: how
-far its AP is from f32's is for retina-convert to say). Prints a line of JSON a round and the medians."""
+retina-eval reads, a checkpoint (bf16: computed with --precision bf16) or what retina-convert makes of it (bf16
+and int8 are not the loop's arithmetic: how far int8's AP is from f32's is for retina-convert to say). Prints a line of JSON a round and the medians."""
 
 import argparse
 import json
@@ -83,7 +83,7 @@ def main():
     parser.add_argument("--image", type=int, nargs=2, default=[3000, 2000], metavar=("W", "H"))
     parser.add_argument("--tile", type=int, default=800)
     parser.add_argument("--overlap", type=float, default=.2)
-    parser.add_argument("--model", default="checkpoint", choices=["checkpoint", "onnx", "int8"])
+    parser.add_argument("--model", default="checkpoint", choices=["checkpoint", "bf16", "onnx", "int8"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--min-side", type=int, help="the tile's side")
@@ -114,7 +114,8 @@ def main():
         run(BIN / "retina-convert", "--import", folder / "first.pth", "--output", folder / "first.pt",
             "--categories", folder / "boxes.json", *sides)
         model = folder / "first.pt"
-        if options.model != "checkpoint":
+        precision = ["--precision", "bf16"] if options.model == "bf16" else []
+        if options.model in ("onnx", "int8"):
             model = folder / "first.onnx"
             convert(folder, options)
         for number in range(options.rounds):
@@ -122,7 +123,7 @@ def main():
             run(BIN / "retina-eval", "--model", model, "--images", folder / "large.jpg",
                 "--output", folder / "found", "--overwrite", "--device", "cpu", "--tile", options.tile,
                 "--tile-overlap", options.overlap, "--tile-whole", "off", "--compute-threads",
-                options.threads)
+                options.threads, *precision)
             mine = {"tiles_per_second": count / (time.perf_counter() - start)}
             other = json.loads(run(sys.executable, __file__, *same, "--file", folder / "large.jpg",
                                    "--weights", folder / "first.pth"))
