@@ -118,7 +118,7 @@ std::string convert(const ConvertOptions& asked) {
   make_folder_of(options.output);
   // Inputs: the network, and the images of the verification.
   const FileLock lock(options.output);
-  const Checkpoint checkpoint = load_checkpoint(options.checkpoint);
+  const Checkpoint checkpoint = load_checkpoint(options.checkpoint, CheckpointPart::kModel);
   check_finite(checkpoint.model, options.checkpoint);
   Conversion conversion(options, checkpoint, device);
   const std::vector<Image> images =

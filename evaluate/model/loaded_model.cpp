@@ -10,6 +10,7 @@
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
+#include "shared/base/memory.h"
 #include "shared/base/printable.h"
 #include "shared/base/progress.h"
 #include "shared/checkpoint/checkpoint.h"
@@ -63,7 +64,7 @@ void check_finite(const Checkpoint& checkpoint, const std::string& path) {
 
 LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& device,
                                 LoadedModel::About& about) {
-  const Checkpoint checkpoint = load_checkpoint(options.model);
+  const Checkpoint checkpoint = load_checkpoint(options.model, CheckpointPart::kModel);
   check_finite(checkpoint, options.model);
   about = {.categories = checkpoint.categories,
            .scale = model_scale(checkpoint.config_json, options.model)};
@@ -127,7 +128,9 @@ void check_same_classes(const Categories& model, const Categories& data,
 }
 
 LoadedModel::LoadedModel(const EvalOptions& options, const c10::Device& device)
-    : path_(options.model), model_(load(options, device, about_)) {}
+    : path_(options.model), model_(load(options, device, about_)) {
+  release_freed_memory();  // the checkpoint's
+}
 
 std::string LoadedModel::kind() const {
   return std::holds_alternative<ConvertedModel>(model_) ? "converted model" : "checkpoint";

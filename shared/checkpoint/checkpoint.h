@@ -35,10 +35,12 @@ struct Checkpoint {
 // two texts JSON objects (kInternal).
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
+enum class CheckpointPart { kAll, kModel };
+
 // Reads and verifies every byte first, so damage never reaches a tensor. Tensors are on the CPU and
-// own their memory. Throws kNoInput (missing), kData (damaged, cut short, not one of our files,
-// written by a newer version), kIo.
-Checkpoint load_checkpoint(const std::string& path);
+// own their memory; kModel leaves out the optimizer's, most of the file. Throws kNoInput (missing),
+// kData (damaged, cut short, not one of our files, written by a newer version), kIo.
+Checkpoint load_checkpoint(const std::string& path, CheckpointPart part = CheckpointPart::kAll);
 
 // Throws kConfig when the checkpoint is the import of an image classifier: its pyramid and heads
 // are placeholders, to start a training from (retina-train --init). `path` names it.

@@ -132,15 +132,18 @@ auto with_index(const std::string& path, Read read) {
 
 }  // namespace
 
-Checkpoint load_checkpoint(const std::string& path) {
-  return with_index(path, [](ZipReader& zip, const JsonView& index) {
+Checkpoint load_checkpoint(const std::string& path, CheckpointPart part) {
+  return with_index(path, [&](ZipReader& zip, const JsonView& index) {
     CheckpointHeader header = read_header(index);
+    Checkpoint checkpoint{.trainer_json = std::move(header.trainer_json),
+                          .config_json = std::move(header.config_json),
+                          .categories = std::move(header.categories)};
     std::set<std::string> records;
-    return Checkpoint{.model = read_tensors(zip, index.at(format::kModelGroup), records),
-                      .optimizer = read_tensors(zip, index.at(format::kOptimizerGroup), records),
-                      .trainer_json = std::move(header.trainer_json),
-                      .config_json = std::move(header.config_json),
-                      .categories = std::move(header.categories)};
+    checkpoint.model = read_tensors(zip, index.at(format::kModelGroup), records);
+    if (part == CheckpointPart::kAll) {
+      checkpoint.optimizer = read_tensors(zip, index.at(format::kOptimizerGroup), records);
+    }
+    return checkpoint;
   });
 }
 

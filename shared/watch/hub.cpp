@@ -146,12 +146,12 @@ void Hub::look(double now_s, bool beaten) {
     for (const std::string& line : detector_.warnings(all, now_s)) context_.handler.warn(line);
     return;
   }
-  if (diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s)) {
+  if (was_given_up(now_s)) {
     // Of this node's ranks it is known whether one has said so; those of others may have.
     const bool are_here = std::all_of(
         diagnosis->ranks.begin(), diagnosis->ranks.end(),
         [&](int rank) { return context_.hosts.at(static_cast<std::size_t>(rank)) == own_host(); });
-    if (!are_here || !claim_diagnosis()) {
+    if (are_here ? !claim_diagnosis() : diagnosis->kind == DiagnosisKind::kDied) {
       end_process(exit_code(ErrorKind::kRankFailure));
       return;
     }

@@ -312,6 +312,19 @@ class Faults(unittest.TestCase):
             left = [path.name for path in Path(folder).glob("**/*") if "retina" in path.name]
             self.assertEqual(left, [])
 
+    def test_a_stopped_rank_0_that_is_continued_does_not_tell_again(self):
+        def stop_rank_0(job, log):
+            while not FAULT_LINE.search(log.read_text(errors="replace")) and job.poll() is None:
+                time.sleep(.01)
+            time.sleep(3.4)  # others have waited for longer than the limit when mpirun continues it
+            signal_rank(job, 0, signal.SIGSTOP)
+
+        code, _, text, _ = run(3, "--steps", 12, "--fault", "slow", "--victim", 1, "--fault-step", 8, "--fault-phase",
+                               "checkpoint.write", "--duration", 5, "--stall-timeout", 3, meanwhile=stop_rank_0)
+        self.assertEqual(code, 76, text)
+        self.assertIn("rank 0 ", text)
+        self.assertEqual(text.count(" error: "), 1, text)
+
     def test_a_rank_that_stops_before_mpi_starts_ends_the_job(self):
         for victim, seconds in [(0, 4), (1, 2)]:  # rank 1 tells where rank 0 cannot
             code, _, text, _ = run(3, "--start-limit", 2, WATCH_RANKS_STOP_BEFORE_MPI=str(victim))
