@@ -180,6 +180,7 @@ DetectOptions detect_options(const EvalOptions& options, const c10::Device& devi
           .images_per_batch = options.images_per_batch,
           .decode_threads = threads.first,
           .most_decode_threads = threads.most,
+          .prefetch_batches = device.is_cuda() ? 4 : 2,  // a CPU computes longer than it decodes
           .max_images = options.max_images,
           .precision = options.precision};
 }

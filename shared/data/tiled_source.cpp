@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/memory.h"
 
 namespace retina {
 namespace {
 
 constexpr int kBandRows = 64;
+constexpr std::size_t kManyBytes = std::size_t{8} << 20;
 
 // Images under way at most; those of small images, several of which are in one batch.
 constexpr std::size_t kMostWindows = 64;
@@ -29,6 +31,8 @@ class TiledSource::Window {
       : images_(images),
         image_(image),
         height_(images.index()[image].height),
+        band_bytes_(std::size_t{3} * static_cast<std::size_t>(images.index()[image].width) *
+                    kBandRows),
         tiles_(std::move(tiles)),
         is_done_(tiles_.size()),
         first_row_from_(tiles_.size() + 1, height_),
@@ -76,6 +80,8 @@ class TiledSource::Window {
       problem_ = rows_->skip((wanted - next_band_) * kBandRows);
       next_band_ = wanted;
     }
+    // Else the allocator's own memory grows by the row of tiles.
+    if (next_band_ <= last && band_bytes_ * bands_.size() > kManyBytes) release_freed_memory();
     while (!problem_ && next_band_ <= last) {
       auto band = std::make_shared<Image>();
       problem_ = rows_->read(std::min(kBandRows, height_ - next_band_ * kBandRows), *band);
@@ -124,6 +130,7 @@ class TiledSource::Window {
   const RowSource& images_;
   const std::size_t image_;
   const int height_;
+  const std::size_t band_bytes_;
   const std::vector<TileRect> tiles_;
   std::vector<bool> is_done_;
   std::vector<int> first_row_from_;  // the uppermost row of a tile and all after it

@@ -51,20 +51,20 @@ ConvNorm::ConvNorm(const ModelScope& scope, const ConvShape& shape, const ModelC
 at::Tensor Norm2d::after(const Conv& conv, const at::Tensor& input, const NormMode& mode,
                          const Epilogue& then) const {
   RETINA_CHECK(!conv.has_bias());
-  if (frozen_) {
+  if (frozen_ || !mode.training) {  // into the convolution: no pass of its own over the output
     const at::Tensor scale = weight_ * (running_var_ + eps_).rsqrt();  // [C]
     const at::Tensor shift = bias_ - running_mean_ * scale;            // [C]
     return conv.with({conv.weight() * scale.view({-1, 1, 1, 1}), shift}, input, then);
   }
-  if (mode.training) num_batches_tracked_.add_(1);
+  num_batches_tracked_.add_(1);
   const at::Tensor output = conv.forward(input);
-  if (mode.training && mode.ranks != nullptr) {
+  if (mode.ranks != nullptr) {
     return with_epilogue(
         sync_batch_norm(output, weight_, bias_, running_mean_, running_var_,
                         {.ranks = mode.ranks, .name = name_, .momentum = kMomentum, .eps = eps_}),
         {}, then);
   }
-  if (mode.training && output.is_cuda()) {
+  if (output.is_cuda()) {
     at::Tensor residual = then.residual;
     if (residual.defined()) residual = residual.to(output.scalar_type());
     return batch_norm_relu(output, {.weight = weight_,
@@ -77,7 +77,7 @@ at::Tensor Norm2d::after(const Conv& conv, const at::Tensor& input, const NormMo
                                     .relu = then.relu});
   }
   return with_epilogue(at::batch_norm(output, weight_, bias_, running_mean_, running_var_,
-                                      mode.training, kMomentum, eps_, /*cudnn_enabled=*/true),
+                                      /*training=*/true, kMomentum, eps_, /*cudnn_enabled=*/true),
                        {}, then);
 }
 

@@ -27,9 +27,10 @@ class Norm2d {
  public:
   Norm2d(const ModelScope& scope, std::int64_t channel_count, const ModelConfig& config);
 
-  // norm(conv(input)), and what follows. `input` [N, C, H, W]. A frozen norm is folded into the
-  // weights of a bias-free convolution (scale = weight / sqrt(var + eps)), which saves two passes
-  // over the activations; the gradient of conv's weight is that of the unfolded form.
+  // norm(conv(input)), and what follows. `input` [N, C, H, W]. A norm whose statistics do not move,
+  // frozen or outside training, is folded into the weights of a bias-free convolution (scale =
+  // weight / sqrt(var + eps)), which saves two passes over the activations; the gradient of conv's
+  // weight is that of the unfolded form.
   at::Tensor after(const Conv& conv, const at::Tensor& input, const NormMode& mode,
                    const Epilogue& then = {}) const;
 

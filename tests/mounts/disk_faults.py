@@ -329,11 +329,13 @@ class Faults:
 
     @staticmethod
     def run_for(seconds, command):
-        job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT,
-                               process_group=0)
-        time.sleep(seconds)
-        os.killpg(job.pid, signal.SIGKILL)  # a job that has ended is a zombie until it is waited for
-        return subprocess.CompletedProcess(command, job.wait(), stderr="")
+        with tempfile.TemporaryFile("w+") as errors:
+            job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=ENVIRONMENT, process_group=0)
+            time.sleep(seconds)
+            os.killpg(job.pid, signal.SIGKILL)  # a job that has ended is a zombie until it is waited for
+            code = job.wait()
+            errors.seek(0)
+            return subprocess.CompletedProcess(command, code, stderr=errors.read())
 
     def break_calls(self, kind, source):
         call, effect = kind.split("=")
