@@ -423,7 +423,7 @@ void tell_start(const Job& job) {
   log_info(map);
   tell_images(job.options, *job.data, job.communicator.size());
   tell_course(job);
-  warn_of_slow_precision(job.options.compute.precision, job.device);
+  warn_of_slow_precision(job.options.compute.precision, job.device, /*trains=*/true);
   for (const ShardSet& set : job.data->train_shards) tell_quarantined("train", set);
   if (job.data->validation) {
     tell_quarantined("validation", *job.data->validation);

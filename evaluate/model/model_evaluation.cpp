@@ -36,7 +36,7 @@ c10::Device prepare_device(const EvalOptions& options, Communicator& ranks) {
   if (device.is_cuda()) {
     device.set_index(static_cast<c10::DeviceIndex>(gpu_of_rank(gpus, ranks.rank())));
   }
-  if (ranks.is_root()) warn_of_slow_precision(options.precision, device);
+  if (ranks.is_root()) warn_of_slow_precision(options.precision, device, /*trains=*/false);
   set_tf32(false);  // checkpoint and converted model have the same AP, on any device
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
   return device;

@@ -67,11 +67,13 @@ bool has_units_for(Precision precision, const c10::Device& device) {
   });
 }
 
-void warn_of_slow_precision(Precision precision, const c10::Device& device) {
-  if (has_units_for(precision, device)) return;
+void warn_of_slow_precision(Precision precision, const c10::Device& device, bool trains) {
+  const bool is_slow_back = trains && precision == Precision::kFp16 && device.is_cpu();
+  if (has_units_for(precision, device) && !is_slow_back) return;
   log_warning("--precision ", word_of(kPrecisions, precision), ": ", device_text(device),
-              " has no ", precision == Precision::kBf16 ? "bfloat16" : "float16",
-              " units, so that convolutions take longer than in fp32",
+              " has no ", precision == Precision::kBf16 ? "bfloat16" : "float16", " units",
+              is_slow_back ? " for gradients" : "",
+              ", so that convolutions take longer than in fp32",
               device.is_cuda() ? "; --precision fp16 is what it has" : "");
 }
 

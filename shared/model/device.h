@@ -34,8 +34,9 @@ void set_tf32(bool on);
 // with AVX512-BF16 or AMX; fp16: GPUs, x86 CPUs with AVX512-FP16; fp32: all.
 bool has_units_for(Precision precision, const c10::Device& device);
 
-// A log line where `precision` makes convolutions slower than f32 would be.
-void warn_of_slow_precision(Precision precision, const c10::Device& device);
+// A log line where `precision` makes convolutions slower than f32 would be; when training, whose
+// backward LibTorch computes in fp16 without units on every CPU.
+void warn_of_slow_precision(Precision precision, const c10::Device& device, bool trains);
 
 // Memory that GPUs copy from without a detour through a buffer of the driver's (page-locked), of
 // LibTorch's pinned pool. Throws Error{kUnavailable} where there is none to have.

@@ -135,7 +135,7 @@ TEST_F(ConvertedClassify, VisitsTheFirstImagesByIdAndTellsItsProgress) {
 
 TEST_F(ConvertedClassify, RanksShareTheImagesAndTheFirstGetsAllOutcomes) {
   const auto want = run({});
-  ThreadWorld world({.ring = {.ranks = 3}, .stack_bytes = std::size_t{8} << 20});  // it computes
+  ThreadWorld world({.ring = {.ranks = 3}});
   std::vector<ClassOutcome> all;
   std::atomic<std::int64_t> shared_count = 0;
   const auto ends = world.run([&](ThreadRank& rank) {

@@ -99,7 +99,7 @@ double difference(const at::Tensor& got, const at::Tensor& want) {
 // Runs the layer on all ranks and compares with one rank that has all values.
 void expect_equal_to_one_rank(int ranks, const Case& shape, double bound) {
   std::vector<Layer> layers(static_cast<std::size_t>(ranks));
-  ThreadWorld world({.ring = {.ranks = ranks}, .stack_bytes = std::size_t{8} << 20});
+  ThreadWorld world({.ring = {.ranks = ranks}});
   const auto outcomes = world.run([&](ThreadRank& comm) {
     TestRankSum sum(comm);
     Layer& layer = layers[static_cast<std::size_t>(comm.rank())];
@@ -157,7 +157,7 @@ TEST(SyncNorm, KeepsTheVarianceBesideALargeMean) {
 
 TEST(SyncNorm, StatisticsStayF32UnderAutocast) {
   std::vector<Layer> layers(2);
-  ThreadWorld world({.ring = {.ranks = 2}, .stack_bytes = std::size_t{8} << 20});
+  ThreadWorld world({.ring = {.ranks = 2}});
   const auto outcomes = world.run([&](ThreadRank& comm) {
     TestRankSum sum(comm);
     Layer& layer = layers[static_cast<std::size_t>(comm.rank())];

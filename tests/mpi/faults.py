@@ -5,6 +5,7 @@ hundredth and the last a training on so many ranks loses one and goes on to the 
 RETINA_FAULT_JOBS=8: so many at once."""
 
 import concurrent.futures
+import functools
 import itertools
 import os
 import random
@@ -324,6 +325,22 @@ class Faults(unittest.TestCase):
         self.assertEqual(code, 76, text)
         self.assertIn("rank 0 ", text)
         self.assertEqual(text.count(" error: "), 1, text)
+
+    def test_a_rank_lost_while_all_stand_still_is_named(self):
+        def stop_all_and_kill(victim, job, log):
+            while not FAULT_LINE.search(log.read_text(errors="replace")) and job.poll() is None:
+                time.sleep(.01)
+            for rank in range(3):
+                signal_rank(job, rank, signal.SIGSTOP)
+            time.sleep(6)  # longer than they would wait for each other
+            signal_rank(job, victim, signal.SIGKILL)  # mpirun continues the others to end them
+
+        for victim in [0, 2]:
+            code, _, text, _ = run(3, "--steps", 12, "--fault", "slow", "--victim", 1, "--fault-step", 8, "--duration", 20,
+                                   meanwhile=functools.partial(stop_all_and_kill, victim))
+            self.assertIn(code, CODES["kill"], text)
+            self.assertEqual(text.count(" error: "), 1, text)
+            self.assertRegex(text, rf"error: rank {victim} \([^)]+\) died")
 
     def test_a_rank_that_stops_before_mpi_starts_ends_the_job(self):
         for victim, seconds in [(0, 4), (1, 2)]:  # rank 1 tells where rank 0 cannot

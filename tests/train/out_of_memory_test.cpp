@@ -266,7 +266,7 @@ TEST_F(OutOfMemoryStep, IsRepeatedByAllRanksWhenOneOfThemFails) {
   const TrainOptions options = small_options(Task::kClassification);
   const auto train_on_two = [&](const Failures& of_rank_1) {
     std::vector<Trained> trained(2);
-    ThreadWorld world({.ring = {.ranks = 2}, .stack_bytes = std::size_t{8} << 20});
+    ThreadWorld world({.ring = {.ranks = 2}});
     const auto outcomes = world.run([&](ThreadRank& rank) {
       trained[static_cast<std::size_t>(rank.rank())] =
           train(options, rank, rank.rank() == 1 ? of_rank_1 : Failures{});
@@ -296,7 +296,7 @@ TEST_F(OutOfMemoryStep, EndsTheJobWithSyncBn) {
   TrainOptions options = small_options(Task::kDetection);
   options.model.norm = Norm::kBatch;
   options.model.sync_bn = true;
-  ThreadWorld world({.ring = {.ranks = 2}, .stack_bytes = std::size_t{8} << 20});
+  ThreadWorld world({.ring = {.ranks = 2}});
   const auto outcomes = world.run([&](ThreadRank& rank) {
     train(options, rank, rank.rank() == 1 ? Failures{.allocations = {200}} : Failures{});
   });

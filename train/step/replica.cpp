@@ -1,5 +1,6 @@
 #include "train/step/replica.h"
 
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -39,6 +40,21 @@ class Tf32Scope {
   ~Tf32Scope() { set_tf32(false); }
   Tf32Scope(const Tf32Scope&) = delete;
   Tf32Scope& operator=(const Tf32Scope&) = delete;
+};
+
+// LibTorch's own convolutions on CPUs within its life, where it is on: for gradients of weights in
+// fp16 oneDNN has only what it compares its kernels with.
+class NativeConvScope {
+ public:
+  explicit NativeConvScope(bool on) : was_on_(at::globalContext().userEnabledMkldnn()) {
+    if (on) at::globalContext().setUserEnabledMkldnn(false);
+  }
+  ~NativeConvScope() { at::globalContext().setUserEnabledMkldnn(was_on_); }
+  NativeConvScope(const NativeConvScope&) = delete;
+  NativeConvScope& operator=(const NativeConvScope&) = delete;
+
+ private:
+  bool was_on_;
 };
 
 // A copy that a GPU makes while the caller goes on.
@@ -208,6 +224,7 @@ TaskLoss Replica::loss(const TaskOutputs& outputs, const Batch& batch) {
 void Replica::backward(const TaskLoss& loss, bool is_last_micro_batch) {
   const PhaseScope phase(communicator_.activity(), Phase::kBackward);
   const Tf32Scope tf32(options_.tf32);
+  const NativeConvScope native(options_.task.precision == Precision::kFp16);
   if (is_last_micro_batch) buckets_->expect_last_backward();
   clock_.begin(&PartTimes::backward_ms);
   if (loss.graph != nullptr) {

@@ -175,7 +175,7 @@ TEST_F(Streams, HaveNoTimeBeforeItIsOver) {
 // are taken when the next one is launched.
 std::vector<double> trained(c10::Device device, const WireOptions& wire) {
   std::vector<double> values;
-  ThreadWorld world({.ring = {.ranks = 2}, .stack_bytes = std::size_t{8} << 20});
+  ThreadWorld world({.ring = {.ranks = 2}});
   const auto outcomes = world.run([&](ThreadRank& rank) {
     ReplicaOptions options;
     options.task.model.task = Task::kClassification;
@@ -212,7 +212,7 @@ std::vector<double> trained(c10::Device device, const WireOptions& wire) {
 
 TEST(TwoRanksOnFakeDevice, HaveSumsThatAnyStreamMayUse) {
   fake_device::reset();
-  ThreadWorld world({.ring = {.ranks = 2}, .stack_bytes = std::size_t{8} << 20});
+  ThreadWorld world({.ring = {.ranks = 2}});
   const auto outcomes = world.run([](ThreadRank& rank) {
     const auto nccl = make_nccl_communicator(rank, 0);
     const at::Tensor values = torch::full({1000}, rank.rank() + 1, kGpu).to(torch::kFloat);

@@ -1,6 +1,5 @@
 #include "tests/support/ranks/thread_world.h"
 
-#include <limits.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -178,16 +177,11 @@ std::vector<RankOutcome> ThreadWorld::run(const std::function<void(ThreadRank&)>
     tasks[i].rank = take(static_cast<int>(i));
     tasks[i].body = &body;
   }
-  pthread_attr_t attributes;
-  RETINA_CHECK(pthread_attr_init(&attributes) == 0);
-  const auto least = static_cast<std::size_t>(PTHREAD_STACK_MIN);
-  pthread_attr_setstacksize(&attributes, std::max(options_.stack_bytes, least));
   std::size_t started = 0;
   while (started < tasks.size() &&
-         pthread_create(&tasks[started].thread, &attributes, run_rank, &tasks[started]) == 0) {
+         pthread_create(&tasks[started].thread, nullptr, run_rank, &tasks[started]) == 0) {
     ++started;
   }
-  pthread_attr_destroy(&attributes);
   // Ranks without a thread leave, or the others would wait for them.
   for (std::size_t i = started; i < tasks.size(); ++i) tasks[i].rank.reset();
   for (std::size_t i = 0; i < started; ++i) pthread_join(tasks[i].thread, nullptr);

@@ -37,7 +37,6 @@ struct ThreadWorldOptions {
   RingTopology ring = {};       // with the number of ranks; by default communication costs nothing
   double deadline_seconds = 0;  // longest virtual wait for another rank in a collective; 0: no end
   std::vector<RankFault> faults = {};
-  std::size_t stack_bytes = std::size_t{256} << 10;  // of each thread of `run`
 };
 
 // One rank. One thread at a time uses it. `all_reduce` adds in rank order, as `all_reduce_ordered`

@@ -123,7 +123,7 @@ TEST(GradientBuckets, CallTheSameCollectivesOnAnyNumberOfRanks) {
   constexpr int kBuckets = 3, kCount = 100;
   for (const int ranks : {2, 8, 64}) {
     std::vector<CommStats> before(static_cast<std::size_t>(ranks));
-    ThreadWorld world({.ring = {.ranks = ranks}, .stack_bytes = std::size_t{1} << 20});
+    ThreadWorld world({.ring = {.ranks = ranks}});
     const auto outcomes = world.run([&](ThreadRank& rank) {
       NamedTensors parameters;
       std::vector<at::Tensor> made;

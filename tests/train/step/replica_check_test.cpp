@@ -105,7 +105,7 @@ TEST(ReplicaHash, SeesOneBitOfWhatRanksShareAndNothingElse) {
 
 TEST(CheckReplicas, EndsTheJobNamingStepAndRankThatDrifted) {
   at::set_num_threads(1);
-  ThreadWorld world({.ring = {.ranks = 3}, .stack_bytes = std::size_t{8} << 20});
+  ThreadWorld world({.ring = {.ranks = 3}});
   const auto outcomes = world.run([&](ThreadRank& rank) {
     Replica replica(small_options(), rank);
     check_replicas(rank, replica.hash(), 7);
