@@ -102,21 +102,16 @@ std::uint8_t unmultiplied(std::uint32_t sample, std::uint32_t alpha) {
   return static_cast<std::uint8_t>(std::min(255U, 255 * sample / alpha));
 }
 
-// `height` rows of libtiff's four bytes a pixel, `row_pixels` a row, become `width` pixels of three
-// in place.
-void pack_rgb(std::uint8_t* rgb, const ImageSize& size, std::size_t row_pixels,
-              bool is_premultiplied) {
-  const std::uint8_t* const from = rgb;
-  const auto width = static_cast<std::size_t>(size.width);
-  for (std::size_t y = 0; y < static_cast<std::size_t>(size.height); ++y) {
-    for (std::size_t x = 0; x < width; ++x, rgb += 3) {
-      std::uint32_t pixel = 0;
-      std::memcpy(&pixel, from + 4 * (y * row_pixels + x), sizeof pixel);
-      const std::uint32_t alpha = is_premultiplied ? TIFFGetA(pixel) : 255;
-      rgb[0] = unmultiplied(TIFFGetR(pixel), alpha);
-      rgb[1] = unmultiplied(TIFFGetG(pixel), alpha);
-      rgb[2] = unmultiplied(TIFFGetB(pixel), alpha);
-    }
+// `count` pixels of libtiff's four bytes become three each; `rgb` may be where `from` is.
+void pack_rgb(const std::uint8_t* from, std::size_t count, bool is_premultiplied,
+              std::uint8_t* rgb) {
+  for (std::size_t i = 0; i < count; ++i, from += 4, rgb += 3) {
+    std::uint32_t pixel = 0;
+    std::memcpy(&pixel, from, sizeof pixel);
+    const std::uint32_t alpha = is_premultiplied ? TIFFGetA(pixel) : 255;
+    rgb[0] = unmultiplied(TIFFGetR(pixel), alpha);
+    rgb[1] = unmultiplied(TIFFGetG(pixel), alpha);
+    rgb[2] = unmultiplied(TIFFGetB(pixel), alpha);
   }
 }
 
@@ -169,7 +164,7 @@ class TiffPixels {
     image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
     width_ = static_cast<int>(image_.width);
     image_.width = row_pixels_of(file_, image_.width);
-    if (file_.has_left_out()) set_parts();
+    if (TIFFIsTiled(file_.get()) != 0 || file_.has_left_out()) set_parts();
     warnings_before_ = file_.warning_count();
     return {.ok = true};
   }
@@ -177,19 +172,21 @@ class TiffPixels {
   // Of a row of whole tiles.
   int row_pixels() const { return static_cast<int>(image_.width); }
 
-  // `count` rows from row `from` on; `rgb` gets their room of four bytes a pixel, row_pixels() a
-  // row, of which three for each of the image's pixels count then. False where they are damaged.
+  // `count` rows from row `from` on, to the beginning of `rgb`, which gets the room that takes.
+  // False where they are damaged.
   bool read(int from, int count, std::vector<std::uint8_t>& rgb) {
     const auto rows = static_cast<std::uint32_t>(count);
-    rgb.resize(std::size_t{4} * image_.width * rows);
-    auto* const pixels = reinterpret_cast<std::uint32_t*>(rgb.data());
+    const std::size_t pixels = std::size_t{image_.width} * rows;
     if (part_rows_ > 0) {
-      if (!read_parts(static_cast<std::uint32_t>(from), rows, pixels)) return false;
-    } else {
-      image_.row_offset = from;
-      if (TIFFRGBAImageGet(&image_, pixels, image_.width, rows) != 1) return false;
+      rgb.resize(std::size_t{3} * static_cast<std::size_t>(width_) * rows);
+      return read_parts(static_cast<std::uint32_t>(from), rows, rgb.data());
     }
-    pack_rgb(rgb.data(), {.width = width_, .height = count}, image_.width, is_premultiplied_);
+    // A strip may be the whole image: in place.
+    rgb.resize(4 * pixels);
+    image_.row_offset = from;
+    auto* const packed = reinterpret_cast<std::uint32_t*>(rgb.data());
+    if (TIFFRGBAImageGet(&image_, packed, image_.width, rows) != 1) return false;
+    pack_rgb(rgb.data(), pixels, is_premultiplied_, rgb.data());
     return true;
   }
 
@@ -209,7 +206,7 @@ class TiffPixels {
   }
 
  private:
-  // Of a file that leaves some out.
+  // Of a file of tiles, or that leaves some out.
   void set_parts() {
     const bool is_tiled = TIFFIsTiled(file_.get()) != 0;
     const auto rows =
@@ -220,16 +217,18 @@ class TiffPixels {
     part_.resize(std::size_t{part_width_} * std::min(part_rows_, image_.height));
   }
 
-  // libtiff takes what is left out for damage: it gets the others one by one. `pixels` [rows,
-  // row_pixels()].
-  bool read_parts(std::uint32_t from, std::uint32_t rows, std::uint32_t* pixels) {
+  // One by one: a row of tiles in libtiff's four bytes a pixel is large, and libtiff takes what is
+  // left out for damage. To `rgb` [rows, width, 3].
+  bool read_parts(std::uint32_t from, std::uint32_t rows, std::uint8_t* rgb) {
+    const auto width = static_cast<std::uint32_t>(width_);
     for (std::uint32_t y = 0; y < rows; y += part_rows_) {
       const std::uint32_t high = std::min(part_rows_, rows - y);
-      for (std::uint32_t x = 0; x < image_.width; x += part_width_) {
+      for (std::uint32_t x = 0; x < width; x += part_width_) {
         if (!read_part(x, from + y, high)) return false;
-        for (std::uint32_t row = 0; row < high; ++row) {
-          std::copy_n(part_.data() + std::size_t{row} * part_width_, part_width_,
-                      pixels + std::size_t{y + row} * image_.width + x);
+        const auto* const packed = reinterpret_cast<const std::uint8_t*>(part_.data());
+        for (std::size_t row = 0; row < high; ++row) {
+          pack_rgb(packed + 4 * row * part_width_, std::min(part_width_, width - x),
+                   is_premultiplied_, rgb + 3 * ((y + row) * width + x));
         }
       }
     }
@@ -276,7 +275,7 @@ class TiffPixels {
   TIFFRGBAImage image_{};
   bool has_begun_ = false, is_premultiplied_ = false, is_partly_left_out_ = false;
   int width_ = 0, warnings_before_ = 0;
-  // Of strips and tiles, where some are left out.
+  // Of strips and tiles, where they are read one by one.
   std::uint32_t part_rows_ = 0, part_width_ = 0;
   std::vector<std::uint32_t> part_{};
 };
