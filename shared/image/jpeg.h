@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// One per thread, reusable: keeps libjpeg's state and row buffers between images.
+// One per thread, reusable: keeps row buffers between images, and nothing else of any.
 class JpegDecoder {
  public:
   // Images of more pixels are refused after the header, before anything is allocated for them.

@@ -175,10 +175,12 @@ struct JpegReader {
   }
 
   bool read_header(ImageBytes& bytes) {
-    jpeg_abort_decompress(&info);  // whatever the previous image left
+    // Anew: an aborted one keeps the last image's tables, and an image without any would get them.
+    jpeg_destroy_decompress(&info);
     warning_count = 0;
     lacks_memory = ended_early = ran_dry = lacks_rows = is_complete = false;
     error_text[0] = warning_text[0] = '\0';
+    if (!create()) return false;
     if (setjmp(escape) != 0) return false;
     source.begin(bytes);
     info.src = &source;

@@ -30,8 +30,9 @@ Image gradient(int width, int height) {
   return image;
 }
 
-// A progressive JPEG of random grey blocks, written with the plain library.
-std::string progressive_jpeg(int side) {
+// A JPEG of random pixels, written with the plain library; of a baseline one with the standard's
+// Huffman tables.
+std::string random_jpeg(int side, bool is_progressive) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -43,7 +44,7 @@ std::string progressive_jpeg(int side) {
   info.input_components = 3;
   info.in_color_space = JCS_RGB;
   jpeg_set_defaults(&info);
-  jpeg_simple_progression(&info);
+  if (is_progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   std::vector<std::uint8_t> row(static_cast<std::size_t>(side) * 3);
   const RandomStream random{.seed = 7};
@@ -59,6 +60,10 @@ std::string progressive_jpeg(int side) {
   std::free(bytes);
   jpeg_destroy_compress(&info);
   return out;
+}
+
+std::string progressive_jpeg(int side) {
+  return random_jpeg(side, true);
 }
 
 DecodeStatus decode(const std::string& bytes, Image& out) {
@@ -115,6 +120,43 @@ TEST(Jpeg, EveryTruncationIsAnErrorOrFlagged) {
         << size;
     // The last bytes may hold nothing but padding bits.
     ASSERT_TRUE(!status.ok || status.truncated || size + 16 >= bytes.size()) << size;
+  }
+}
+
+// `bytes` without the segments of this marker: 0xC4 Huffman tables, 0xDB quantisation tables.
+std::string without_segments(const std::string& bytes, std::uint8_t marker) {
+  std::string out = bytes.substr(0, 2);
+  std::size_t at = 2;
+  for (; bytes.substr(at, 2) != "\xFF\xDA";) {  // up to the first scan
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes.at(i)); };
+    const std::size_t size = 2U + byte(at + 2) * 256U + byte(at + 3);
+    if (byte(at + 1) != marker) out += bytes.substr(at, size);
+    at += size;
+  }
+  return out + bytes.substr(at);
+}
+
+// Frames of Motion JPEG have no Huffman tables: the standard's own are meant (ITU T.81, K.3).
+TEST(Jpeg, NoImageGetsTheTablesOfTheOneBefore) {
+  const std::string plain = random_jpeg(64, false), other = encode_jpeg(gradient(64, 64), 50);
+  const std::string frame = without_segments(plain, 0xC4), bare = without_segments(plain, 0xDB);
+  ASSERT_LT(frame.size(), plain.size());
+  ASSERT_LT(bare.size(), plain.size());
+  Image expected, out;
+  ASSERT_TRUE(decode(plain, expected).ok);
+  JpegDecoder decoder;
+  for (const std::string& before : {plain, other, plain}) {
+    int width = 0, height = 0;
+    ASSERT_TRUE(decoder.decode(before, out).ok);
+    const DecodeStatus status = decoder.decode(frame, out);
+    EXPECT_EQ(status.warning_count, 0) << status.first_warning;
+    EXPECT_EQ(out.rgb, expected.rgb);
+    ASSERT_TRUE(decoder.decode(before, out).ok);
+    EXPECT_TRUE(decoder.check(frame, width, height).ok);
+    ASSERT_TRUE(decoder.decode(before, out).ok);
+    EXPECT_FALSE(decoder.decode(bare, out).ok);
+    ASSERT_TRUE(decoder.decode(before, out).ok);
+    EXPECT_FALSE(decoder.check(bare, width, height).ok);
   }
 }
 
