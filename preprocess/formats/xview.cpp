@@ -1,7 +1,5 @@
 // xView's GeoJSON (Lam et al. 2018): a FeatureCollection with a feature a box, whose pixels are in
 // its properties.
-#include <rapidjson/document.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,6 +12,7 @@
 #include "preprocess/formats/image_names.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
@@ -48,12 +47,12 @@ class FeatureCutter {
       if (was_inside && !is_inside()) {
         take(feature_, FileLine{name_, feature_line_});
         feature_.clear();
-        rest_ += '0';
+        rest_ += "{}";
       }
     }
   }
 
-  // The whole text with a 0 for each feature.
+  // The whole text with {} for each feature.
   const std::string& rest() const { return rest_; }
 
  private:
@@ -146,69 +145,69 @@ class XviewReader {
   }
 
  private:
+  // A part of the file, or the file with its features left out; where that is no JSON, the whole
+  // file says where.
+  JsonFile parsed(const std::string& text, const std::string& name) const {
+    try {
+      return JsonFile::parse_foreign(text, name);
+    } catch (const Error&) {
+      check_foreign_json(read_file(source_.path), source_.path);
+      throw;
+    }
+  }
+
   // JSON with nothing but objects among its features.
   void check_rest(const std::string& rest) const {
-    const JsonFile file = JsonFile::parse_foreign(rest, source_.path);
+    const JsonFile file = parsed(rest, source_.path);
     const JsonView root = file.root();
     if (!root.raw().IsObject() || !root.has("features") || !root.at("features").raw().IsArray()) {
       throw Error(ErrorKind::kData, cat(source_.path, ": has no list \"features\""),
                   "give --annotations xView's GeoJSON (a FeatureCollection)");
     }
-    for (const rapidjson::Value& one : root.at("features").raw().GetArray()) {
-      if (one.IsInt() && one.GetInt() == 0) continue;
-      throw Error(ErrorKind::kData, cat(source_.path, ": a feature is not an object"));
+    const JsonView features = root.at("features");
+    for (std::size_t i = 0; i < features.size(); ++i) {
+      if (!features.at(i).raw().IsObject()) {
+        throw Error(ErrorKind::kData, cat(source_.path, ": feature ", i + 1, ": is not an object"));
+      }
     }
   }
 
   void take(const std::string& text, const FileLine& at) {
-    rapidjson::Document feature;
-    feature.Parse<rapidjson::kParseValidateEncodingFlag | rapidjson::kParseIterativeFlag>(
-        text.data(), text.size());
-    if (feature.HasParseError()) fail_line(at, "is not valid JSON");
-    if (!feature.IsObject()) fail_line(at, "is not an object");
-    const auto properties = feature.FindMember("properties");
-    if (properties == feature.MemberEnd() || !properties->value.IsObject()) {
+    const JsonFile file = parsed(text, cat(at.path, ": line ", at.number));
+    const JsonView feature = file.root();
+    if (!feature.raw().IsObject()) fail_line(at, "is not an object");
+    if (!feature.has("properties") || !feature.at("properties").raw().IsObject()) {
       fail_line(at, "has no \"properties\"");
     }
-    const std::string image = text_of(properties->value, "image_id", at);
+    const JsonView properties = feature.at("properties");
+    for (const char* key : {"image_id", "bounds_imcoords", "type_id"}) {
+      if (properties.has(key)) continue;
+      fail_line(at, cat("has no \"", key, "\", want xView's properties bounds_imcoords, ",
+                        "type_id and image_id"));
+    }
+    const std::string image = properties.at("image_id").as_string();
     if (image.empty()) fail_line(at, "image_id is empty");
+    if (image.find('\0') != std::string::npos) {
+      fail_line(at, cat("image_id: got \"", escaped(image), "\", want a name without NUL"));
+    }
     std::vector<ReadBox>& boxes = images_[image];
-    const std::string bounds = text_of(properties->value, "bounds_imcoords", at);
+    const std::string bounds = properties.at("bounds_imcoords").as_string();
     if (trimmed(bounds).empty()) {
       ++empty_count_;
       return;
     }
-    boxes.push_back({.box = box_of(bounds, at), .type_id = type_of(properties->value, at)});
-    const auto name = properties->value.FindMember("class");
-    if (name != properties->value.MemberEnd() && name->value.IsString()) {
-      boxes.back().class_name = {name->value.GetString(), name->value.GetStringLength()};
+    boxes.push_back({.box = box_of(bounds, at), .type_id = type_of(properties.at("type_id"), at)});
+    if (properties.has("class") && properties.at("class").raw().IsString()) {
+      boxes.back().class_name = properties.at("class").as_string();
     }
   }
 
-  static const rapidjson::Value& value_of(const rapidjson::Value& properties, const char* key,
-                                          const FileLine& at) {
-    const auto found = properties.FindMember(key);
-    if (found == properties.MemberEnd()) {
-      fail_line(at, cat("has no \"", key, "\", want xView's properties bounds_imcoords, ",
-                        "type_id and image_id"));
-    }
-    return found->value;
-  }
-
-  static std::string text_of(const rapidjson::Value& properties, const char* key,
-                             const FileLine& at) {
-    const rapidjson::Value& value = value_of(properties, key, at);
-    if (!value.IsString()) fail_line(at, cat(key, ": want a text"));
-    return {value.GetString(), value.GetStringLength()};
-  }
-
-  static std::int64_t type_of(const rapidjson::Value& properties, const FileLine& at) {
-    const rapidjson::Value& value = value_of(properties, "type_id", at);
-    std::optional<double> id;
-    if (value.IsNumber()) id = value.GetDouble();
-    if (value.IsString()) id = number_of({value.GetString(), value.GetStringLength()});
+  static std::int64_t type_of(const JsonView& value, const FileLine& at) {
+    const bool is_text = value.raw().IsString();
+    const std::string text = is_text ? value.as_string() : cat(value.as_double());
+    const std::optional<double> id = number_of(text);
     if (!id || *id != std::floor(*id) || std::abs(*id) > 1e9) {
-      fail_line(at, "type_id: want a whole number");
+      fail_line(at, cat("type_id: got ", escaped(text), ", want a whole number"));
     }
     return static_cast<std::int64_t>(*id);
   }

@@ -4,9 +4,12 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/error.h"
+#include "shared/base/log.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
 #include "shared/data/record_image.h"
@@ -39,13 +42,14 @@ bool truth_differs(const DataFacts& facts, const std::vector<std::size_t>& group
 
 EmbeddedImage draw_sample(const DataPageInput& input, const SampleImage& sample) {
   const Record record{.image_id = sample.image_id,
+                      .file_name = input.file_name(sample.image_id),
                       .width = sample.width,
                       .height = sample.height,
                       .encoding = sample.encoding,
                       .image = sample.image};
   JpegDecoder decoder;
   Image image;
-  decode_image(record, cat("image ", sample.image_id), decoder, image);
+  decode_image(record, "data page", decoder, image);
   // Made smaller before it is drawn on: lines and names stay readable.
   const double scale =
       std::min(1.0, static_cast<double>(kSampleSidePx) / std::max(image.width, image.height));
@@ -322,10 +326,19 @@ Table quarantine_table(const DataPageInput& input) {
 
 Gallery sample_gallery(const DataPageInput& input, const std::string& note) {
   const std::vector<const SampleImage*> samples = input.facts.samples();
+  std::vector<std::optional<EmbeddedImage>> drawn(samples.size());
+  for_each_parallel(samples.size(), input.thread_count, [&](std::size_t i) {
+    try {
+      drawn[i] = draw_sample(input, *samples[i]);
+    } catch (const Error& error) {  // by --check header a damaged image may be in the set
+      if (error.kind() != ErrorKind::kData) throw;
+      log_warning(error.what(), "; it is left out of the samples");
+    }
+  });
   Gallery gallery{.title = "Samples", .note = note};
-  gallery.images.resize(samples.size());
-  for_each_parallel(samples.size(), input.thread_count,
-                    [&](std::size_t i) { gallery.images[i] = draw_sample(input, *samples[i]); });
+  for (std::optional<EmbeddedImage>& one : drawn) {
+    if (one) gallery.images.push_back(std::move(*one));
+  }
   return gallery;
 }
 

@@ -138,17 +138,28 @@ TEST(Xview, DamageIsNamedWithItsLine) {
             "is left of "
             "the first");
   EXPECT_EQ(refused(cat(good, ",\n", feature("1,2,3,4", "1.5", "100.tif"))),
-            "x.geojson: feature 2: line 6: type_id: want a whole number");
+            "x.geojson: feature 2: line 6: type_id: got 1.5, want a whole number");
+  EXPECT_EQ(refused(feature("1,2,3,4", "null", "100.tif")),
+            "x.geojson: feature 1: line 5: properties: type_id: got null, want a number");
+  EXPECT_EQ(
+      refused("{\"properties\": {\"image_id\": 5, \"bounds_imcoords\": \"\", \"type_id\": 1}}"),
+      "x.geojson: feature 1: line 5: properties: image_id: got 5, want a string");
+  EXPECT_EQ(refused(feature("1,2,3,4", "11", "5.tif\\u0000x")),
+            "x.geojson: feature 1: line 5: image_id: got \"5.tif\\x00x\", want a name without NUL");
   EXPECT_EQ(refused(feature("1,2,3,4", "11", "")),
             "x.geojson: feature 1: line 5: image_id is empty");
   EXPECT_EQ(refused("{\"type\": \"Feature\"}"),
             "x.geojson: feature 1: line 5: has no \"properties\"");
   EXPECT_THAT(refused("{\"properties\": {\"class\": 3}}"),
               HasSubstr("line 5: has no \"image_id\", want xView's properties"));
-  EXPECT_EQ(refused("{,}"), "x.geojson: feature 1: line 5: is not valid JSON");
+  EXPECT_THAT(refused(cat(good, ",\n{,}")),
+              HasSubstr("x.geojson: not valid JSON at line 6, column 2, byte "));
   EXPECT_EQ(refused("[1]"), "x.geojson: feature 1: line 5: is not an object");
-  EXPECT_EQ(refused("7"), "x.geojson: a feature is not an object");
-  EXPECT_THAT(refused(cat(good, " ", good)), HasSubstr("x.geojson: not valid JSON"));
+  for (const char* other : {"7", "0", "null", "\"{}\""}) {
+    EXPECT_EQ(refused(cat(good, ", ", other)), "x.geojson: feature 2: is not an object");
+  }
+  EXPECT_THAT(refused(cat(good, ",\n", good, "\n", good)),
+              HasSubstr("x.geojson: not valid JSON at line 7, column 1, byte "));
   EXPECT_THAT(refused(good.substr(0, good.size() / 2)), HasSubstr("x.geojson: not valid JSON"));
   EXPECT_THAT(refused(""), HasSubstr("the data set is empty"));
   SmallSource other(AnnotationFormat::kXview, "x.geojson");

@@ -276,6 +276,21 @@ TEST_F(DataPage, IsTheSameWhateverTheThreadsAndBoundedInSamples) {
   EXPECT_EQ(images, kSampleCount);
 }
 
+// By --check header it may be in a set.
+TEST_F(DataPage, LeavesOutASampleThatCannotBeDecoded) {
+  add(10, 3, 20);
+  Record damaged{.image_id = ++id_, .width = 800, .height = 800, .image = "\xFF\xD8"};
+  damaged.annotations.push_back({.id = 1, .bbox = {1, 1, 20, 20}, .area = 400});
+  facts_.add(damaged, 1);
+  testing::internal::CaptureStderr();
+  const std::string html = page();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("warning: data page: the image of file2.jpg (image 2): not a JPEG"));
+  const std::size_t first = html.find("data:image/jpeg");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(html.find("data:image/jpeg", first + 1), std::string::npos);
+}
+
 TEST_F(DataPage, SurvivesASetWithoutBoxes) {
   add(10, 0, 0);
   EXPECT_THAT(page(), HasSubstr("1 image, 0 boxes, 2 classes"));
