@@ -1,6 +1,7 @@
 #include "train/job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "shared/anchor/anchor_fit.h"
@@ -108,6 +109,7 @@ int quantile(std::vector<int>& values, double share) {
 }
 
 // Images are told to be enlarged where their own size is below this share of the default.
+constexpr double kManySmall = 0.1;  // of the boxes
 constexpr double kMuchEnlarged = 0.75;
 
 // For --min-side auto: the median of the images' shorter sides, and what the longer sides of nearly
@@ -287,11 +289,18 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
   }
 
   if (!options.model.anchor_sizes && !is_kept("anchor-sizes")) {
-    const AnchorProposal proposal = propose_anchors(box_sizes(sized, data), 1);
+    const std::vector<BoxSize> boxes = box_sizes(sized, data);
+    const AnchorProposal proposal = propose_anchors(boxes, 1);
     const std::string sizes = anchor_sizes_text(proposal.sizes);
     set("anchor-sizes", sizes);
-    defaults.notes.push_back(
-        cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best"));
+    const auto small = static_cast<double>(proposal.uncovered.small) /
+                       static_cast<double>(std::max<std::size_t>(boxes.size(), 1));
+    defaults.notes.push_back(cat(
+        "--anchor-sizes ", sizes, ", chosen because they fit the boxes best",
+        small < kManySmall ? ""
+                           : cat("; ", std::lround(100 * small),
+                                 " % of these are smaller than "
+                                 "any anchor covers, and a larger --min-side makes them larger")));
   }
   if (options.loss.assigner == Assigner::kIou && options.model.anchors_per_location == 1) {
     defaults.notes.push_back(

@@ -161,7 +161,9 @@ TEST(TiledSource, PixelsAreThoseOfTheImageWhateverTheThreadsAndBatches) {
       EXPECT_TRUE(std::equal(want.rgb.begin(), want.rgb.end(), pixels));
     });
     EXPECT_EQ(count, tiles.index().size());
-    EXPECT_EQ(images.counts.opened, 3);  // each was decoded once
+    // Each is decoded once, or begun again where a tile overtakes those before it.
+    EXPECT_GE(images.counts.opened, 3);
+    EXPECT_LE(images.counts.opened, loading.threads > 1 ? 6 : 3);
   }
 }
 

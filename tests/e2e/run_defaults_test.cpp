@@ -104,6 +104,15 @@ TEST(RunDefaults, FineTuneADetectorAndFitItsAnchors) {
                            ", chosen because they fit the boxes best", "1 step; warm-up of"}) {
     EXPECT_THAT(checked.out, HasSubstr(part));
   }
+  const std::string small =
+      "fit the boxes best; [0-9]+ % of these are smaller than any anchor "
+      "covers, and a larger --min-side makes them larger";
+  EXPECT_THAT(checked.out, ContainsRegex(small));
+  set_value(check, "--min-side", "320");
+  set_value(check, "--max-side", "480");
+  const ProcessResult larger = run_process(check);
+  EXPECT_EQ(larger.exit_code, 0) << larger.err;
+  EXPECT_THAT(larger.out, Not(ContainsRegex(small)));
   const ProcessResult tuned = run_process(plain_command(job, job / "tuned", more));
   ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
   EXPECT_THAT(tuned.err, HasSubstr("recipe finetune"));
