@@ -108,8 +108,8 @@ int quantile(std::vector<int>& values, double share) {
   return values[static_cast<std::size_t>(place)];
 }
 
+constexpr double kManySmall = 0.1;  // of the boxes: worth a word
 // Images are told to be enlarged where their own size is below this share of the default.
-constexpr double kManySmall = 0.1;  // of the boxes
 constexpr double kMuchEnlarged = 0.75;
 
 // For --min-side auto: the median of the images' shorter sides, and what the longer sides of nearly
@@ -295,12 +295,12 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     set("anchor-sizes", sizes);
     const auto small = static_cast<double>(proposal.uncovered.small) /
                        static_cast<double>(std::max<std::size_t>(boxes.size(), 1));
-    defaults.notes.push_back(cat(
-        "--anchor-sizes ", sizes, ", chosen because they fit the boxes best",
-        small < kManySmall ? ""
-                           : cat("; ", std::lround(100 * small),
-                                 " % of these are smaller than "
-                                 "any anchor covers, and a larger --min-side makes them larger")));
+    defaults.notes.push_back(
+        cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best",
+            small < kManySmall ? ""
+                               : cat("; ", std::lround(100 * small),
+                                     " % of these are smaller than any anchor covers, and a larger "
+                                     "--min-side makes them larger")));
   }
   if (options.loss.assigner == Assigner::kIou && options.model.anchors_per_location == 1) {
     defaults.notes.push_back(

@@ -12,7 +12,6 @@
 #include "preprocess/formats/image_names.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
-#include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
@@ -151,7 +150,7 @@ class XviewReader {
     try {
       return JsonFile::parse_foreign(text, name);
     } catch (const Error&) {
-      check_foreign_json(read_file(source_.path), source_.path);
+      check_foreign_json_file(source_.path);
       throw;
     }
   }
@@ -180,26 +179,30 @@ class XviewReader {
       fail_line(at, "has no \"properties\"");
     }
     const JsonView properties = feature.at("properties");
-    for (const char* key : {"image_id", "bounds_imcoords", "type_id"}) {
-      if (properties.has(key)) continue;
-      fail_line(at, cat("has no \"", key, "\", want xView's properties bounds_imcoords, ",
-                        "type_id and image_id"));
-    }
-    const std::string image = properties.at("image_id").as_string();
+    const std::string image = value_of(properties, "image_id", at).as_string();
     if (image.empty()) fail_line(at, "image_id is empty");
     if (image.find('\0') != std::string::npos) {
       fail_line(at, cat("image_id: got \"", escaped(image), "\", want a name without NUL"));
     }
     std::vector<ReadBox>& boxes = images_[image];
-    const std::string bounds = properties.at("bounds_imcoords").as_string();
+    const std::string bounds = value_of(properties, "bounds_imcoords", at).as_string();
     if (trimmed(bounds).empty()) {
       ++empty_count_;
       return;
     }
-    boxes.push_back({.box = box_of(bounds, at), .type_id = type_of(properties.at("type_id"), at)});
+    boxes.push_back(
+        {.box = box_of(bounds, at), .type_id = type_of(value_of(properties, "type_id", at), at)});
     if (properties.has("class") && properties.at("class").raw().IsString()) {
       boxes.back().class_name = properties.at("class").as_string();
     }
+  }
+
+  static JsonView value_of(const JsonView& properties, const char* key, const FileLine& at) {
+    if (!properties.has(key)) {
+      fail_line(at, cat("has no \"", key, "\", want xView's properties bounds_imcoords, ",
+                        "type_id and image_id"));
+    }
+    return properties.at(key);
   }
 
   static std::int64_t type_of(const JsonView& value, const FileLine& at) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "shared/base/error.h"
 #include "shared/base/exact_number.h"
@@ -212,6 +213,13 @@ JsonFile JsonFile::parse_foreign(std::string_view text, std::string name) {
 void check_foreign_json(std::string_view text, const std::string& name) {
   rapidjson::BaseReaderHandler<> nobody;
   parse_events<kForeignFlags>(text, name, nobody);
+}
+
+void check_foreign_json_file(const std::string& path) try {
+  check_foreign_json(read_file(path), path);
+} catch (const Error& error) {
+  if (error.kind() != ErrorKind::kUnavailable) throw;
+} catch (const std::bad_alloc&) {
 }
 
 JsonWriter& JsonWriter::begin_object() {

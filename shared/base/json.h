@@ -69,6 +69,9 @@ JsonFile parse_versioned_json(std::string_view text, const std::string& path, in
 // Throws as JsonFile::parse_foreign(), without memory for the document.
 void check_foreign_json(std::string_view text, const std::string& name);
 
+// Of the file at `path`; says nothing where it is larger than memory.
+void check_foreign_json_file(const std::string& path);
+
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of Windows editors
 
 // Builds JSON text. f64 print as the shortest text that reads back equal; non-finite ones as null.

@@ -59,12 +59,7 @@ class EntryFile {
   } catch (const Error& error) {
     // What is no JSON is told first, and by the file as a whole, which knows lines and columns.
     if (error.kind() != ErrorKind::kData) throw;
-    try {
-      check_foreign_json(read_file(path_), path_);
-    } catch (const Error& syntax) {
-      if (syntax.kind() != ErrorKind::kUnavailable) throw;  // else the file is larger than memory
-    } catch (const std::bad_alloc&) {
-    }
+    check_foreign_json_file(path_);
     throw;
   }
 

@@ -127,7 +127,7 @@ TEST(Jpeg, EveryTruncationIsAnErrorOrFlagged) {
 std::string without_segments(const std::string& bytes, std::uint8_t marker) {
   std::string out = bytes.substr(0, 2);
   std::size_t at = 2;
-  for (; bytes.substr(at, 2) != "\xFF\xDA";) {  // up to the first scan
+  while (bytes.substr(at, 2) != "\xFF\xDA") {  // up to the first scan
     const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(bytes.at(i)); };
     const std::size_t size = 2U + byte(at + 2) * 256U + byte(at + 3);
     if (byte(at + 1) != marker) out += bytes.substr(at, size);

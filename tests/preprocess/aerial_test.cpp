@@ -139,6 +139,9 @@ TEST(Xview, DamageIsNamedWithItsLine) {
             "the first");
   EXPECT_EQ(refused(cat(good, ",\n", feature("1,2,3,4", "1.5", "100.tif"))),
             "x.geojson: feature 2: line 6: type_id: got 1.5, want a whole number");
+  const std::string background =
+      "{\"properties\": {\"image_id\": \"100.tif\", \"bounds_imcoords\": \"\"}}";
+  EXPECT_EQ(SmallXview(cat(good, ",", background)).read().annotations.size(), 1U);
   EXPECT_EQ(refused(feature("1,2,3,4", "null", "100.tif")),
             "x.geojson: feature 1: line 5: properties: type_id: got null, want a number");
   EXPECT_EQ(

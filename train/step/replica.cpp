@@ -46,15 +46,10 @@ class Tf32Scope {
 // fp16 oneDNN has only what it compares its kernels with.
 class NativeConvScope {
  public:
-  explicit NativeConvScope(bool on) : was_on_(at::globalContext().userEnabledMkldnn()) {
-    if (on) at::globalContext().setUserEnabledMkldnn(false);
-  }
-  ~NativeConvScope() { at::globalContext().setUserEnabledMkldnn(was_on_); }
+  explicit NativeConvScope(bool on) { at::globalContext().setUserEnabledMkldnn(!on); }
+  ~NativeConvScope() { at::globalContext().setUserEnabledMkldnn(true); }
   NativeConvScope(const NativeConvScope&) = delete;
   NativeConvScope& operator=(const NativeConvScope&) = delete;
-
- private:
-  bool was_on_;
 };
 
 // A copy that a GPU makes while the caller goes on.
