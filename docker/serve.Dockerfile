@@ -5,8 +5,8 @@
 #
 # The build stage makes the check of model files, which is C++; the final one has that, Python and wheels.
 # Both bases can be replaced by others of Debian 12.
-ARG BUILD_BASE=debian:12.11-slim
-ARG BASE=python:3.12.11-slim-bookworm
+ARG BUILD_BASE=debian:12.11-slim@sha256:b1a741487078b369e78119849663d7f1a5341ef2768798f7b7406c4240f86aef
+ARG BASE=python:3.12.11-slim-bookworm@sha256:519591d6871b7bc437060736b9f7456b8731f1499a57e22e6c285135ae657bf7
 
 FROM ${BUILD_BASE} AS build
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
