@@ -40,9 +40,11 @@ COPY --from=build /out/share/ /usr/local/share/
 COPY jobs/serving/*.py /opt/retina/
 ARG VERSION=0.0.0
 ARG CREATED=
+# The licences of the check and its libraries: SOURCES.txt below /usr/local/share has each. Python's wheels and
+# the distribution's packages bring their own.
 LABEL org.opencontainers.image.title="retina-serve" \
       org.opencontainers.image.description="Serves a model of retina-convert --repository" \
-      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.licenses="(BSD-3-Clause OR GPL-2.0-only) AND Apache-2.0 AND BSD-3-Clause AND BSL-1.0 AND IJG AND LicenseRef-Public-Domain AND MIT AND Zlib AND libpng-2.0 AND libtiff" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.created="${CREATED}"
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
