@@ -123,15 +123,18 @@ class Packages(unittest.TestCase):
                 self.assertEqual(done.returncode, UNAVAILABLE)
                 self.assertIn(f"no manylinux is known to have {symbol}", done.stderr)
 
-    def test_the_pages_tell_the_wheels_size(self):
-        label = "+cuda" if HAS_CUDA else ""
-        told = [re.search(rf"retina_batch-{re.escape(VERSION + label)}-py3.*\| (\d+) MB \|",
-                          (SOURCE / "docker/README.md").read_text())]
+    def test_the_pages_tell_the_sizes(self):
+        self.expect_success(run(["tar", "-C", self.folder, "-xzf", self.tar], PATH="/usr/bin:/bin"))
+        unpacked = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        tar, wheel = re.escape(self.tar.name), re.escape(self.wheel.name)
+        told = [("docker/README.md", rf"`{tar}` \|.*, (\S+ .B) unpacked", unpacked),
+                ("docker/README.md", rf"`{wheel}` \|.* (\S+ .B) \|", self.wheel.stat().st_size)]
         if not HAS_CUDA:
-            told.append(re.search(r"The wheel \((\d+) MB\)", (SOURCE / "README.md").read_text()))
-        for found in told:
-            self.assertAlmostEqual(int(found[1]) * 1e6, self.wheel.stat().st_size,
-                                   delta=0.1 * self.wheel.stat().st_size)
+            told += [("README.md", r"The tar \(.*, (\S+ .B) unpacked", unpacked),
+                     ("README.md", r"The wheel \((\S+ .B)\)", self.wheel.stat().st_size)]
+        for page, pattern, size in told:
+            number, unit = re.search(pattern, (SOURCE / page).read_text()).group(1).split()
+            self.assertAlmostEqual(float(number) * {"MB": 1e6, "GB": 1e9}[unit] / size, 1, delta=0.1, msg=pattern)
 
     def test_jbig_is_declined_by_an_image(self):
         """libjbig, under the GNU GPL, has a stand-in in the packages."""
