@@ -56,8 +56,8 @@ function(find_libraries result)
   set(${result} ${files} PARENT_SCOPE)
 endfunction()
 
-# Names in licences/SOURCES.txt what of NAME is installed: licences.txt has the licence by KEY. The list begins with
-# the expression of all that is in it, and of the programs.
+# Names a package or wheel in licences/SOURCES.txt, with the licence that licences.txt has for `key`. The
+# list begins with the expression of all that it names, and of the programs.
 function(add_source name version key source)
   file(STRINGS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/licences.txt rows REGEX "^[^#]")
   set(licence "")
@@ -94,12 +94,13 @@ function(add_source name version key source)
                        "# SPDX-License-Identifier: ${licences}\n${lines}\n")
 endfunction()
 
-# Which may name texts that packages share.
+# The copyright of a package and the texts that it names, which packages share. What follows is what would
+# be without its licence.
 function(install_copyright package)
   set(copyright /usr/share/doc/${package}/copyright)
   if(NOT package OR NOT EXISTS ${copyright})
-    message(FATAL_ERROR "${copyright}: no such file, and ${ARGN} is not installed without its licence; hint: "
-                        "install the library from a package of Debian or Ubuntu")
+    message(FATAL_ERROR "${ARGN}: is not installed without its licence (no ${copyright}); hint: install "
+                        "it from a package of Debian or Ubuntu")
   endif()
   file(INSTALL ${copyright} DESTINATION "${licence_folder}/${package}" MESSAGE_NEVER)
   file(STRINGS ${copyright} lines REGEX "/usr/share/common-licenses/")
@@ -137,7 +138,7 @@ function(install_wheel_library file)
   message(FATAL_ERROR "${file}: no wheel in ${site_packages} has it and a licence")
 endfunction()
 
-# The copyright of a distribution's package, and where its source is.
+# Also names the package, and where its source is.
 function(install_package_licence package)
   install_copyright("${package}" ${ARGN})
   execute_process(COMMAND dpkg-query -W -f "\${Version};\${source:Package};\${source:Version};" ${package}
