@@ -355,7 +355,13 @@ void TrainingRun::take_validation() {
     judged = metrics.judged();
     if (mlperf_log_) mlperf_log_->end_validation(metrics.epoch, judged);
     reached_goal_ = state.schedule.reaches(judged);
-    monitor.add_validation(metrics, std::move(result.classes), validation_->gallery(kReportImages));
+    Gallery gallery;
+    try {
+      gallery = validation_->gallery(kReportImages);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInterrupted) throw;  // the page has no images then
+    }
+    monitor.add_validation(metrics, std::move(result.classes), std::move(gallery));
   }
   communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run has none here.
