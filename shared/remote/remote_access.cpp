@@ -60,16 +60,21 @@ std::string without_slashes(std::string text) {
   return text;
 }
 
+void check_encrypted(const std::string& subject, const std::string& url) {
+  if (url.starts_with("https://") || (url.starts_with("http://") && is_loopback(url))) return;
+  throw Error(ErrorKind::kUsage,
+              cat(subject, ": is not encrypted: anybody on the way could read and change it (got ",
+                  public_url(url), ")"),
+              "give an https:// URL; http:// is for this machine's own 127.0.0.1 and localhost");
+}
+
 // The URL of a service in the first of these variables that is set.
 std::string endpoint(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const std::string url = without_slashes(variable({name}));
     if (url.empty()) continue;
-    if (url.starts_with("https://") || (url.starts_with("http://") && is_loopback(url))) return url;
-    throw Error(ErrorKind::kUsage,
-                cat(name, ": is not encrypted: credentials would go to anybody on the way (got ",
-                    public_url(url), ", want https://)"),
-                "http:// is for this machine's own 127.0.0.1 and localhost");
+    check_encrypted(name, url);
+    return url;
   }
   return "";
 }
@@ -167,11 +172,7 @@ RemoteAccess::RemoteAccess(const std::string& given) : name_(public_url(given)) 
 }
 
 void RemoteAccess::open_http(const std::string& url) {
-  if (url.starts_with("http:") && !is_loopback(url)) {
-    throw Error(ErrorKind::kUsage,
-                cat(name_, ": is not encrypted: anybody on the way could read and change it"),
-                "give an https:// URL; http:// is for this machine's own 127.0.0.1 and localhost");
-  }
+  check_encrypted(name_, url);
   const std::size_t end = url.find_first_of("?#");
   base_ = without_slashes(url.substr(0, end));
   if (const std::string problem = syntax_problem(base_); !problem.empty()) {
@@ -286,7 +287,6 @@ std::string RemoteAccess::bearer(const std::stop_token& stop) {
           return body.append(bytes).size() < kMostTokenBytes;
         },
         stop);
-    check_stop(cat(name_, ": the token of the machine's managed identity"), stop);
     std::string problem = answer.is_ok() || answer.was_stopped ? "" : describe_answer(answer);
     if (problem.empty()) {
       try {

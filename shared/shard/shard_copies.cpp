@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -254,9 +255,6 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
             return {.file = std::move(*found)};
           }
           return write_copy(shard, file.get(), ahead);
-        } catch (const ScratchError&) {
-          remove_file(temporary);
-          throw;
         } catch (...) {
           if (remote_ == nullptr) remove_file(temporary);  // a download goes on from it
           throw;
@@ -288,7 +286,11 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
     if (!was_begun) remove_file(path + ".tmp");
     return {.state = CopyState::kBeyondLimit};
   }
-  on_scratch([&] { require_space(folder_, static_cast<double>(size_bytes), "--scratch"); });
+  const std::uint64_t there_bytes = static_cast<std::uint64_t>(status.st_blocks) * 512;
+  on_scratch([&] {
+    require_space(folder_, static_cast<double>(size_bytes - std::min(size_bytes, there_bytes)),
+                  "--scratch");
+  });
   // A process that was killed while it compared the hash has left all of it.
   const bool is_filled = was_begun && remote_ != nullptr &&
                          static_cast<std::uint64_t>(status.st_size) == size_bytes &&
