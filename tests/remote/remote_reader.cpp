@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <future>
 #include <iostream>
 #include <numeric>
@@ -30,6 +31,7 @@ constexpr const char* kCalls =
     "remote_reader download URL FILE SIZE OUT PART_BYTES TRIES FIRST_PAUSE_MS STALL_S "
     "[CONNECTIONS]\n"
     "remote_reader epochs URL SCRATCH EPOCHS LIMIT_BYTES ahead|used|shuffled\n"
+    "remote_reader sets SCRATCH LIMIT_BYTES URL URL...\n"
     "A signal that asks to stop is heeded.\n";
 
 std::uint64_t number(const std::string& text) {
@@ -96,10 +98,30 @@ int epochs(const std::vector<std::string>& words) {
   return 0;
 }
 
+// All records of one set after the other, twice; prints the most that their copies ever were.
+int sets(const std::vector<std::string>& words) {
+  std::deque<ShardSet> all;
+  for (std::size_t i = 3; i < words.size(); ++i) {
+    all.emplace_back(words[i], words.at(1), number(words.at(2)));
+  }
+  std::uint64_t most_bytes = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (const ShardSet& set : all) {
+      for (std::size_t place = 0; place < set.index().size(); ++place) {
+        set.read(place);
+        most_bytes = std::max(most_bytes, ShardCopies::copied_bytes().full);
+      }
+    }
+  }
+  std::cout << most_bytes << '\n';
+  return 0;
+}
+
 int run(const std::vector<std::string>& words) {
   const std::string call = words.empty() ? "" : words[0];
   if (call == "download") return download(words);
   if (call == "epochs") return epochs(words);
+  if (call == "sets") return sets(words);
   if (call == "write") {
     write_small_set(words.at(1), number(words.at(2)), number(words.at(3)));
   } else if (call == "read") {

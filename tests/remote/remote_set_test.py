@@ -160,6 +160,15 @@ class RemoteSet(RemoteCase, EpochsOverFaults):
         asked = [request.name for request in self.server.requests if request.name.endswith(".lmdb")]
         self.assertEqual(sorted(asked), [f"set/{name}" for name in self.shards])
 
+    def test_sets_of_a_job_share_the_limit(self):
+        other = self.folder / "other"
+        self.run_program("remote_reader", "write", other, RECORDS + 5, SHARD_BYTES)
+        files = [path for folder in (self.set, other) for path in folder.iterdir()]
+        limit = 2 * max(path.stat().st_size for path in files if path.suffix == ".lmdb") + sum(
+            path.stat().st_size for path in files if path.name == "index.bin")
+        done = self.run_program("remote_reader", "sets", self.scratch, limit, self.url, f"{self.server.url}/other")
+        self.assertLessEqual(int(done.stdout), limit)
+
     def test_a_set_that_comes_again_and_again_is_told_of_once(self):
         largest = max((self.set / name).stat().st_size for name in self.shards)
         done = self.epochs(self.url, 4, largest + (self.set / "index.bin").stat().st_size, "shuffled")
