@@ -12,6 +12,7 @@
 #include "preprocess/new_set.h"
 #include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
+#include "preprocess/set_page.h"
 #include "preprocess/source_images.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -287,6 +288,7 @@ class Merger {
 };
 
 PackResult finished(const MergeOptions& options) {
+  restore_data_page({options.output, options.scratch, options.thread_count});
   return {.manifest = ShardSet(options.output, options.scratch).manifest(), .was_finished = true};
 }
 

@@ -100,7 +100,9 @@ std::optional<PackResult> finished_result(const PackOptions& options, const Pack
   if (options.on_bad_image == BadImage::kFail && !quarantined.empty()) {
     fail_on_bad_image(quarantined.front());
   }
-  if (options.part.empty()) restore_data_page(options, input.plan);
+  if (options.part.empty()) {
+    restore_data_page({options.output, options.scratch, options.thread_count()});
+  }
   return PackResult{.manifest = manifest, .was_finished = true};
 }
 

@@ -355,7 +355,13 @@ void TrainingRun::take_validation() {
     judged = metrics.judged();
     if (mlperf_log_) mlperf_log_->end_validation(metrics.epoch, judged);
     reached_goal_ = state.schedule.reaches(judged);
-    monitor.add_validation(metrics, std::move(result.classes), validation_->gallery(kReportImages));
+    Gallery gallery;
+    try {
+      gallery = validation_->gallery(kReportImages);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInterrupted) throw;  // the page has no images then
+    }
+    monitor.add_validation(metrics, std::move(result.classes), std::move(gallery));
   }
   communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run has none here.
@@ -441,7 +447,8 @@ void TrainingRun::go_back() {
 }
 
 void TrainingRun::end(bool stopped) {
-  if (stopped) {
+  const bool has_begun = state.step() > 0;  // else there is nothing to save
+  if (stopped && has_begun) {
     monitor.close_epoch({.step = state.step(), .epoch = state.epoch_of(state.step())});
     if (options.writes() && saving.saved_step() != state.step()) {
       if (communicator.is_root()) saving.settle();
@@ -455,8 +462,9 @@ void TrainingRun::end(bool stopped) {
   monitor.write_report();
   if (mlperf_log_ && !stopped) mlperf_log_->end_run(reached_goal_);
   if (!stopped) return;
-  log_warning("stopped by signal ", stop_signal(), " after step ", state.step(),
-              job.dir ? " with a checkpoint; run the same command again to continue" : "");
+  log_warning(
+      "stopped by signal ", stop_signal(), " after step ", state.step(),
+      job.dir && has_begun ? " with a checkpoint; run the same command again to continue" : "");
 }
 
 }  // namespace retina

@@ -342,7 +342,12 @@ BatchLoader::BatchLoader(const SampleSource& source, LoaderOptions options,
 BatchLoader::~BatchLoader() = default;
 
 std::optional<Batch> BatchLoader::next() {
-  return pool_->next();
+  try {
+    return pool_->next();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInterrupted) throw;
+    return std::nullopt;
+  }
 }
 
 int BatchLoader::threads() const {

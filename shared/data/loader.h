@@ -50,8 +50,8 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // The next batch in order, or nullopt after the last. Rethrows what a thread threw while loading
-  // it.
+  // The next batch in order, or nullopt after the last, and where a signal ended the wait for it.
+  // Rethrows what else a thread threw while loading it.
   std::optional<Batch> next();
 
   // Decode threads now.

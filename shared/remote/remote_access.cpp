@@ -1,7 +1,9 @@
 #include "shared/remote/remote_access.h"
 
 #include <curl/curl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,8 +15,10 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/signals.h"
 #include "shared/base/text_encoding.h"
 #include "shared/base/url.h"
 #include "shared/remote/retries.h"
@@ -24,22 +28,29 @@ namespace {
 
 // The oldest version of Azure's interface that takes the tokens of an identity is 2017-11-09.
 constexpr const char* kAzureVersion = "x-ms-version: 2021-08-06";
+constexpr const char* kIdentityHost = "http://169.254.169.254";  // link-local: no way to listen on
 constexpr const char* kIdentityPath =
     "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2F"
     "storage.azure.com%2F";
 constexpr const char* kHashOfNothing =  // SHA-256
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 constexpr std::int64_t kRenewBeforeSeconds = 300;
+constexpr std::size_t kMostTokenBytes = 64 << 10;  // of IMDS's answer
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
+// Whether it may stand in a header: a line break would begin another one.
+bool is_one_line(const std::string& text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](unsigned char c) { return c < ' ' || c == '\x7f'; });
 }
 
 // The first of them that is set.
-std::string variable(std::initializer_list<const char*> names, const char* otherwise) {
+std::string variable(std::initializer_list<const char*> names, const char* otherwise = "") {
   for (const char* name : names) {
-    if (std::string value = variable(name); !value.empty()) return value;
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    if (is_one_line(value)) return value;
+    throw Error(ErrorKind::kUsage, cat(name, ": holds a line break or another control character"),
+                "set it to one line");
   }
   return otherwise;
 }
@@ -47,6 +58,35 @@ std::string variable(std::initializer_list<const char*> names, const char* other
 std::string without_slashes(std::string text) {
   while (text.ends_with('/')) text.pop_back();
   return text;
+}
+
+void check_encrypted(const std::string& subject, const std::string& url) {
+  if (url.starts_with("https://") || (url.starts_with("http://") && is_loopback(url))) return;
+  throw Error(ErrorKind::kUsage,
+              cat(subject, ": is not encrypted: anybody on the way could read and change it (got ",
+                  public_url(url), ")"),
+              "give an https:// URL; http:// is for this machine's own 127.0.0.1 and localhost");
+}
+
+// The URL of a service in the first of these variables that is set.
+std::string endpoint(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const std::string url = without_slashes(variable({name}));
+    if (url.empty()) continue;
+    check_encrypted(name, url);
+    return url;
+  }
+  return "";
+}
+
+// Neither a core file nor what a handler of core_pattern gets in its place, which no limit keeps
+// from it, has this process's memory. PR_SET_DUMPABLE, too, would take it from Open MPI's ranks,
+// which read each other's (CMA).
+void keep_memory_out_of_cores() {
+  const rlimit none{};
+  ::setrlimit(RLIMIT_CORE, &none);
+  const Descriptor filter("/proc/self/coredump_filter", O_WRONLY);
+  if (!filter || ::write(filter.get(), "0", 1) != 1) ::prctl(PR_SET_DUMPABLE, 0);
 }
 
 // All but RFC 3986's unreserved characters and slashes as %XX: what SigV4 signs, too.
@@ -70,6 +110,28 @@ std::string decoded(const std::string& text) {
   const std::unique_ptr<char, decltype(&curl_free)> plain(
       curl_easy_unescape(nullptr, text.c_str(), static_cast<int>(text.size()), &size), curl_free);
   return plain ? std::string(plain.get(), static_cast<std::size_t>(size)) : text;
+}
+
+// The character at `at`, which is behind it afterwards: %XX in any case, escaped once or more
+// often, is the one that it stands for, and + the space that it is in a query.
+char take_decoded(const std::string& text, std::size_t& at) {
+  const auto is_digit = [&](std::size_t place) {
+    return place < text.size() && std::isxdigit(static_cast<unsigned char>(text[place])) != 0;
+  };
+  char c = text[at++];
+  for (; c == '%' && is_digit(at) && is_digit(at + 1); at += 2) {
+    c = static_cast<char>(std::stoi(text.substr(at, 2), nullptr, 16));
+  }
+  return c == '+' ? ' ' : c;
+}
+
+// Where `secret` ends in the text if it begins at `begin`, both decoded; else `begin`.
+std::size_t end_of(const std::string& secret, const std::string& text, std::size_t begin) {
+  std::size_t at = begin;
+  for (std::size_t next = 0; next < secret.size();) {
+    if (at >= text.size() || take_decoded(secret, next) != take_decoded(text, at)) return begin;
+  }
+  return at;
 }
 
 // "" or why libcurl will not take the URL.
@@ -110,11 +172,7 @@ RemoteAccess::RemoteAccess(const std::string& given) : name_(public_url(given)) 
 }
 
 void RemoteAccess::open_http(const std::string& url) {
-  if (url.starts_with("http:") && !is_loopback(url)) {
-    throw Error(ErrorKind::kUsage,
-                cat(name_, ": is not encrypted: anybody on the way could read and change it"),
-                "give an https:// URL; http:// is for this machine's own 127.0.0.1 and localhost");
-  }
+  check_encrypted(name_, url);
   const std::size_t end = url.find_first_of("?#");
   base_ = without_slashes(url.substr(0, end));
   if (const std::string problem = syntax_problem(base_); !problem.empty()) {
@@ -145,14 +203,14 @@ void RemoteAccess::open_azure(const std::string& path) {
   }
   service_ = Service::kAzure;
   const std::string account = path.substr(0, account_end);
-  const std::string endpoint = variable("AZURE_STORAGE_ENDPOINT");
-  base_ = cat(endpoint.empty() ? cat("https://", account, ".blob.core.windows.net")
-                               : without_slashes(endpoint),
+  const std::string host = endpoint({"AZURE_STORAGE_ENDPOINT"});
+  base_ = cat(host.empty() ? cat("https://", account, ".blob.core.windows.net") : host,
               encoded(path.substr(account_end)));
   headers_ = {kAzureVersion};
-  query_ = variable("AZURE_STORAGE_SAS_TOKEN");
+  query_ = variable({"AZURE_STORAGE_SAS_TOKEN"});
   if (query_.starts_with('?')) query_.erase(0, 1);
   has_identity_ = query_.empty();
+  if (has_identity_) keep_memory_out_of_cores();  // before the first token
   keep_secret(query_);
 }
 
@@ -166,10 +224,9 @@ void RemoteAccess::open_s3(const std::string& path) {
   service_ = Service::kS3;
   const std::string folder = bucket_end == std::string::npos ? "" : path.substr(bucket_end);
   const std::string region = variable({"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1");
-  const std::string endpoint =
-      without_slashes(variable({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, ""));
-  if (!endpoint.empty()) {
-    base_ = cat(endpoint, "/", bucket);
+  const std::string host = endpoint({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+  if (!host.empty()) {
+    base_ = cat(host, "/", bucket);
   } else if (bucket.find('.') != std::string::npos) {
     // Amazon's certificate is for one label before its name.
     base_ = cat("https://s3.", region, ".amazonaws.com/", bucket);
@@ -177,7 +234,8 @@ void RemoteAccess::open_s3(const std::string& path) {
     base_ = cat("https://", bucket, ".s3.", region, ".amazonaws.com");
   }
   base_ += encoded(folder);
-  const std::string id = variable("AWS_ACCESS_KEY_ID"), secret = variable("AWS_SECRET_ACCESS_KEY");
+  const std::string id = variable({"AWS_ACCESS_KEY_ID"}),
+                    secret = variable({"AWS_SECRET_ACCESS_KEY"});
   if (id.empty() || secret.empty()) return;
   // S3 wants the hash of the body, none here, which libcurl 7.88 computes but does not send.
   headers_.push_back(cat("x-amz-content-sha256: ", kHashOfNothing));
@@ -185,7 +243,7 @@ void RemoteAccess::open_s3(const std::string& path) {
   key_ = cat(id, ":", secret);
   keep_secret(secret);
   keep_secret(id);
-  const std::string session = variable("AWS_SESSION_TOKEN");
+  const std::string session = variable({"AWS_SESSION_TOKEN"});
   if (session.empty()) return;
   headers_.push_back("x-amz-security-token: " + session);
   keep_secret(session);
@@ -213,33 +271,37 @@ bool RemoteAccess::renew(const HttpRequest& request) {
 std::string RemoteAccess::bearer(const std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   if (!token_.empty() && std::time(nullptr) < token_ends_ - kRenewBeforeSeconds) return token_;
-  const std::string client = variable("AZURE_CLIENT_ID");
-  const HttpRequest request{
-      .url = cat(without_slashes(
-                     variable({"AZURE_POD_IDENTITY_AUTHORITY_HOST"}, "http://169.254.169.254")),
-                 kIdentityPath, client.empty() ? "" : "&client_id=", encoded(client)),
-      .headers = {"Metadata: true"},
-      .is_link_local = true};
+  const std::string client = variable({"AZURE_CLIENT_ID"});
+  const std::string host = endpoint({"AZURE_POD_IDENTITY_AUTHORITY_HOST"});
+  const HttpRequest request{.url = cat(host.empty() ? kIdentityHost : host, kIdentityPath,
+                                       client.empty() ? "" : "&client_id=", encoded(client)),
+                            .headers = {"Metadata: true"},
+                            .is_link_local = true};
   HttpClient http;
   Retries retries({.tries = 4}, stop);
   for (;;) {
     std::string body;
     const HttpAnswer answer = http.get(
-        request, [&](const HttpHead&, std::string_view bytes) { return body.append(bytes), true; },
+        request,
+        [&](const HttpHead&, std::string_view bytes) {
+          return body.append(bytes).size() < kMostTokenBytes;
+        },
         stop);
-    std::string problem = answer.is_ok() ? "" : describe_answer(answer);
+    std::string problem = answer.is_ok() || answer.was_stopped ? "" : describe_answer(answer);
     if (problem.empty()) {
       try {
         const JsonFile json = JsonFile::parse(body, "token");
-        token_ = json.root().at("access_token").as_string();
+        const std::string token = json.root().at("access_token").as_string();
+        if (!is_one_line(token)) json.root().at("access_token").fail("has a line break");
         token_ends_ = std::time(nullptr) + number_of(json.root().at("expires_in"));
-        secrets_.push_back(token_);
+        keep_secret(token_ = token);
         return token_;
       } catch (const Error&) {
         problem = "its answer has no token";
       }
     }
     if (!may_pass(answer) || !retries.wait(answer)) {
+      check_stop(cat(name_, ": the token of the machine's managed identity"), stop);
       throw Error(
           ErrorKind::kNoInput,
           cat(name_, ": the machine's managed identity gives no token (IMDS: ", problem, ")"),
@@ -251,31 +313,26 @@ std::string RemoteAccess::bearer(const std::stop_token& stop) {
 
 void RemoteAccess::keep_secret(const std::string& text) {
   if (text.empty()) return;
-  const rlimit none{};
-  ::setrlimit(RLIMIT_CORE, &none);  // the file would have it
-  const auto keep = [&](const std::string& secret) {
-    secrets_.push_back(secret);
-    if (std::string plain = decoded(secret); plain != secret) secrets_.push_back(std::move(plain));
-  };
-  keep(text);
+  keep_memory_out_of_cores();
+  secrets_.push_back(text);
   // Of a query, each value: a message may have it without the rest. Short ones say nothing.
   constexpr std::size_t kShort = 8;
   for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
-    const std::string value = text.substr(at + 1, text.find('&', at) - at - 1);
-    if (value.size() >= kShort) keep(value);
+    std::string value = text.substr(at + 1, text.find('&', at) - at - 1);
+    if (value.size() >= kShort) secrets_.push_back(std::move(value));
   }
 }
 
 std::string RemoteAccess::without_secrets(std::string text) const {
-  constexpr std::string_view kBlank = "***";
   const std::lock_guard lock(mutex_);
-  for (const std::string& secret : secrets_) {
-    for (std::size_t at = 0; (at = text.find(secret, at)) != std::string::npos;
-         at += kBlank.size()) {
-      text.replace(at, secret.size(), kBlank);
-    }
+  std::string shown;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;  // of the longest secret here
+    for (const std::string& secret : secrets_) end = std::max(end, end_of(secret, text, at));
+    shown += end == at ? text.substr(at++, 1) : "***";
+    at = std::max(at, end);
   }
-  return text;
+  return shown;
 }
 
 std::string RemoteAccess::refusal_hint() const {

@@ -22,6 +22,7 @@ constexpr const char* kFormat = "retina-batch shards";
 constexpr std::string_view kHashKey = "\"xxh3\": \"";
 constexpr std::string_view kEnd = "\"\n}\n";
 constexpr std::size_t kHashDigits = 16;
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 42;  // a shard of 1 TiB and a record
 
 void write_file_fields(JsonWriter& json, const ManifestFile& file) {
   json.field("file", file.name).field("bytes", file.size_bytes).field("xxh3", hex64(file.xxh3));
@@ -83,13 +84,19 @@ void write_categories(JsonWriter& json, const Manifest& manifest) {
   json.end_array();
 }
 
-ManifestFile read_file_fields(const JsonView& view) {
+// Of one that coco-pack writes, which no other name and no impossible size passes for: what a URL
+// answers may be anything.
+ManifestFile read_file_fields(const JsonView& view, const std::string& name,
+                              std::uint64_t least_bytes = 1) {
   ManifestFile file{.name = view.at("file").as_string(),
                     .size_bytes = view.at("bytes").as_uint(),
                     .xxh3 = parse_hex64(view.at("xxh3").as_string(), view.place() + ": xxh3")};
-  // A name that leads out of the folder is not ours.
-  if (file.name.empty() || file.name.find('/') != std::string::npos) {
-    view.fail(cat("bad file name (got \"", file.name, "\")"));
+  if (file.name != name) {
+    view.fail(cat("bad file name (got \"", escaped(file.name), "\", want \"", name, "\")"));
+  }
+  if (file.size_bytes < least_bytes || file.size_bytes > kMostFileBytes) {
+    view.fail(cat("impossible size (got ", file.size_bytes, " bytes, want ", least_bytes, " to ",
+                  kMostFileBytes, ")"));
   }
   return file;
 }
@@ -163,7 +170,7 @@ std::vector<ManifestShard> read_shards(const JsonView& view) {
   for (std::size_t i = 0; i < view.size(); ++i) {
     const JsonView item = view.at(i);
     shards.push_back(
-        {.file = read_file_fields(item),
+        {.file = read_file_fields(item, shard_file_name(i, view.size())),
          .record_count = read_count(item, "records"),
          .tree_xxh3 = parse_hex64(item.at("tree_xxh3").as_string(), item.place() + ": tree_xxh3")});
   }
@@ -289,8 +296,8 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
                     .options = read_manifest_options(options),
                     .counts = read_counts(root.at("counts"), task),
                     .shards = read_shards(root.at("shards")),
-                    .index = read_file_fields(root.at("index")),
-                    .quarantine = read_file_fields(root.at("quarantine"))};
+                    .index = read_file_fields(root.at("index"), kIndexFile),
+                    .quarantine = read_file_fields(root.at("quarantine"), kQuarantineFile, 0)};
   read_categories(root.at("categories"), manifest);
   return manifest;
 }

@@ -115,7 +115,8 @@ std::string encode_manifest(const Manifest& manifest);
 // Which data set it is, for whoever compares inputs by content: 16 hexadecimal digits.
 std::string manifest_hash(const Manifest& manifest);
 
-// Errors begin with `name`. Throws kData: not JSON, another or newer format, a damaged text.
+// Errors begin with `name`. Throws kData: not JSON, another or newer format, a damaged text, names
+// or sizes of files that coco-pack does not write.
 Manifest decode_manifest(std::string_view text, const std::string& name);
 
 // Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.

@@ -130,6 +130,16 @@ TEST_F(Parts, ProposeTheFolderThatTheWholeSetWould) {
   expect_same_bytes(coco_.options("set"), {4});
 }
 
+TEST_F(Parts, AMergeWithoutItsPageMakesItWhenRunAgain) {
+  const PackOptions options = coco_.options("set");
+  pack_parts(options, 2);
+  merge(options);
+  const auto whole = folder_content(options.output);
+  fs::remove(options.output + "/report.html");  // as where the disk was full
+  EXPECT_TRUE(merge(options).was_finished);
+  EXPECT_EQ(folder_content(options.output), whole);
+}
+
 TEST_F(Parts, AllShardsButThoseAroundSeamsAreTakenAsTheyAre) {
   SmallCoco{.folder = folder_.path(), .good_count = 60}.write();
   PackOptions options = coco_.options("set");

@@ -77,6 +77,30 @@ TEST(Manifest, OfAClassificationSetCountsImagesAndNoBoxes) {
   EXPECT_THAT(text, testing::Not(HasSubstr("boxes")));
 }
 
+// Whose hash is right: what a URL answers may be anybody's.
+TEST(Manifest, RefusesFilesThatCocoPackDoesNotWrite) {
+  const auto refused = [](const auto& change) {
+    Manifest manifest = some_manifest();
+    change(manifest);
+    return error_kind([&] { decode_manifest(encode_manifest(manifest), "m"); });
+  };
+  const std::string names[] = {"",
+                               "shard-00001-of-00001.lmdb",
+                               "manifest.json",
+                               "../shard-00000-of-00001.lmdb",
+                               std::string(300, 'a'),
+                               std::string("shard-00000-of-00001.lmdb\0x", 27)};
+  for (const std::string& name : names) {
+    EXPECT_EQ(refused([&](Manifest& m) { m.shards[0].file.name = name; }), ErrorKind::kData);
+    EXPECT_EQ(refused([&](Manifest& m) { m.index.name = name; }), ErrorKind::kData);
+    EXPECT_EQ(refused([&](Manifest& m) { m.quarantine.name = name; }), ErrorKind::kData);
+  }
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1} << 50, ~std::uint64_t{0}}) {
+    EXPECT_EQ(refused([&](Manifest& m) { m.shards[0].file.size_bytes = size; }), ErrorKind::kData);
+    EXPECT_EQ(refused([&](Manifest& m) { m.index.size_bytes = size; }), ErrorKind::kData);
+  }
+}
+
 TEST(Manifest, RefusesOtherTasks) {
   std::string message;
   const auto decode = [&] {

@@ -61,6 +61,7 @@ class DetectionValidation : public Validation {
     };
     const PredictionInput input{samples, shards_.manifest().categories, communicator};
     const std::vector<Detection> own = detect_share(network, input, running);
+    if (communicator.is_root()) read_truth();
     if (any_stopped(communicator)) return false;
     detections_ = gather_detections(own, input, running);
     losses_ = sum_of(gather_by_image(communicator, own_losses));
@@ -68,10 +69,6 @@ class DetectionValidation : public Validation {
   }
 
   ValidationResult result() override {
-    if (!truth_) {
-      truth_ = ground_truth_of(shards_);
-      keep_first_images(*truth_, options_.max_images);
-    }
     const CocoMetrics metrics = evaluate_detections(
         BoxGroups(*truth_, detections_, 0,
                   is_tiled(shards_.index()) ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage));
@@ -101,6 +98,16 @@ class DetectionValidation : public Validation {
   }
 
  private:
+  void read_truth() {
+    if (truth_) return;
+    try {
+      truth_ = ground_truth_of(shards_);
+      keep_first_images(*truth_, options_.max_images);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInterrupted) throw;
+    }
+  }
+
   const ShardSet& shards_;
   TrainingTask& task_;
   DetectOptions options_;
