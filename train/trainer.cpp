@@ -18,6 +18,10 @@
 namespace retina {
 namespace {
 
+// Schedulers kill half a minute after they asked to stop. Until then images may still come, and the
+// step ends; rank 0 gives up first and reports it.
+constexpr double kStopSeconds = 5, kOtherRanksSeconds = 3;
+
 std::int64_t peak_resident_bytes() {
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
@@ -50,14 +54,26 @@ int Trainer::run() {
     } else {
       const StepMetrics begun = begin_step();
       StepMetrics step = begun;
-      // A rank ran out of memory: all take the same images again, fewer of them at once.
-      while (!compute_gradient(*loader, step)) {
-        loader.reset();
-        loader = load_steps(run_.loading());
-        step = begun;
+      try {
+        // A rank ran out of memory: all take the same images again, fewer of them at once.
+        while (!compute_gradient(*loader, step)) {
+          loader.reset();
+          loader = load_steps(run_.loading());
+          step = begun;
+        }
+        update(step);
+        outcome = end_step(step);  // is_finite: on a GPU of the previous step
+      } catch (const Error& error) {
+        // The images did not come. Other ranks may be in the middle of a sum: then the last
+        // checkpoint has to do.
+        if (error.kind() != ErrorKind::kInterrupted || run_.communicator.size() > 1 ||
+            state_.step() == 0) {
+          throw;
+        }
+        replica_.drop_step();
+        outcome.is_finite = drain();
+        if ((stop = outcome.is_finite)) break;
       }
-      update(step);
-      outcome = end_step(step);  // is_finite: on a GPU of the previous step
     }
     // A loss that is not finite: back to the last checkpoint, and on from there without that step.
     if (!outcome.is_finite) {
@@ -132,7 +148,18 @@ void Trainer::add_micro_batches(BatchLoader& loader, StepMetrics& step) {
 Batch Trainer::load(BatchLoader& loader, StepMetrics& step) {
   const PhaseScope phase(activity_, Phase::kDataWait);
   Stopwatch wait;
-  std::optional<Batch> batch = loader.next();
+  std::optional<double> stopped_s;
+  const double limit_s = kStopSeconds + (run_.communicator.is_root() ? 0 : kOtherRanksSeconds);
+  std::optional<Batch> batch = loader.next([&] {
+    if (stop_signal() != 0 && !stopped_s) stopped_s = now_seconds();
+    return stopped_s && now_seconds() - *stopped_s > limit_s;
+  });
+  if (!batch && stopped_s) {
+    throw Error(ErrorKind::kInterrupted,
+                cat("stopped by signal ", stop_signal(), " while step ", step.step,
+                    " waited for its images"),
+                "run the same command again: it continues from the last checkpoint");
+  }
   RETINA_CHECK(batch.has_value() && batch->part.step == state_.step());
   step.data_wait_ms += wait.lap_ms();
   log_debug("step ", step.step, ": trains on ", image_names(*batch));

@@ -34,7 +34,8 @@ class Trainer {
   // The parts of `run`, in the order of their use.
   StepMetrics begin_step();
   // The step's gradient, of all ranks. False where memory ran out on a rank: then nothing has
-  // happened but that fewer images go through the network at once. Collective.
+  // happened but that fewer images go through the network at once. Throws Error{kInterrupted} where
+  // a stop signal came and the step's images do not. Collective.
   bool compute_gradient(BatchLoader& loader, StepMetrics& step);
   void add_micro_batches(BatchLoader& loader, StepMetrics& step);  // of this rank
   Batch load(BatchLoader& loader, StepMetrics& step);              // the next micro-batch

@@ -50,9 +50,9 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // The next batch in order, or nullopt after the last. Rethrows what a thread threw while loading
-  // it.
-  std::optional<Batch> next();
+  // The next batch in order, or nullopt after the last, and when `gives_up` says so while the batch
+  // is not there yet. Rethrows what a thread threw while loading it.
+  std::optional<Batch> next(const std::function<bool()>& gives_up = {});
 
   // Decode threads now.
   int threads() const;

@@ -62,7 +62,12 @@ void run_batches(const ModelInput& model, const PredictionInput& input,
                        return plan[next++];
                      });
   while (!(options.should_stop && options.should_stop())) {
-    const auto batch = loader.next();
+    std::optional<Batch> batch;
+    try {
+      batch = loader.next(options.should_stop);
+    } catch (const Error& error) {  // a shard that is not waited for
+      if (error.kind() != ErrorKind::kInterrupted || !options.should_stop) throw;
+    }
     if (!batch) break;
     use(*batch);
     for (const Sample& sample : batch->samples) {
