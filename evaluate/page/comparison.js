@@ -9,7 +9,21 @@ const signed = (value, text = threeDecimals) => (exists(value) ? `${value > 0 ? 
 const excludesZero = (interval) => Boolean(interval) && (interval[0] > 0 || interval[1] < 0);
 const intervalText = (interval) => (interval ? interval.map((end) => signed(end)).join(" to ") : "");
 const nameOf = ({name, category_id: id}) => plain(name) || `category ${id}`;
-const imageName = ({file_name: name, image_id: id}) => (name ? `${plain(name)} (image ${id})` : `image ${id}`);
+
+// What tells the two folders apart: "base" and "new" of runs/base/eval and runs/new/eval.
+const [A, B] = (() => {
+  const paths = [comparison.a, comparison.b].map((path) => path.split("/").filter(Boolean));
+  let end = -1;
+  while (paths[0].at(end) && paths[0].at(end) === paths[1].at(end)) end -= 1;
+  return ["a", "b"].map((side, i) => `${side.toUpperCase()}: ${plain(paths[i].at(end) || comparison[side])}`);
+})();
+
+// An image's name, and links that open it on the pages of both.
+function imageName({file_name: name, image_id: id}) {
+  const address = (path) => `${path.split("/").map(encodeURIComponent).join("/")}#image=${id}`;
+  return [name ? `${plain(name)} (image ${id})` : `image ${id}`, ["a", "b"].filter((side) => comparison[`page_${side}`])
+    .map((side) => [" ", make("a", {href: address(comparison[`page_${side}`])}, `in ${side.toUpperCase()}`)])];
+}
 
 // Its mark stands in front, so that the numbers stay below each other.
 function changeRow(name, {a, b, difference, interval}, ...more) {
@@ -19,7 +33,7 @@ function changeRow(name, {a, b, difference, interval}, ...more) {
 
 const changed = comparison.per_class.filter((one) => exists(one.difference))
   .sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference));
-const COLUMNS = ["A", "B", "B − A", "95 % interval"];
+const COLUMNS = [A, B, "B − A", "95 % interval"];
 
 // What only one of the two has right, the most confident mistakes of the other first.
 function flipsTable(title, images) {
@@ -37,7 +51,7 @@ function imagesTable(title, ids) {
   const images = new Map(comparison.images.map((one) => [String(one.image_id), one]));
   const one = (value) => value.toFixed(1);
   return ids.length ? {
-    title, columns: ["image", "mistakes of A", "of B", "change"],
+    title, columns: ["image", `mistakes of ${A}`, `of ${B}`, "change"],
     rows: ids.map((id) => images.get(String(id))).map((image) =>
       [imageName(image), one(image.a), one(image.b), signed(-image.gain, one)]),
   } : null;
@@ -46,7 +60,7 @@ function imagesTable(title, ids) {
 function ofDetectors() {
   const [ap] = comparison.stats, withInterval = comparison.per_class.filter((one) => one.interval);
   return {
-    metrics: [["AP of A", num(ap.a), "IoU .50 to .95"], ["AP of B", num(ap.b), "IoU .50 to .95"],
+    metrics: [[`AP of ${A}`, num(ap.a), "IoU .50 to .95"], [`AP of ${B}`, num(ap.b), "IoU .50 to .95"],
       ["B − A", signed(ap.difference), intervalText(ap.interval) || "no interval"],
       ["classes that differ", count(withInterval.filter((one) => excludesZero(one.interval)).length),
        `of ${count(withInterval.length)} with an interval`],
@@ -65,7 +79,7 @@ function ofDetectors() {
 function ofClassifiers() {
   const {top1, top5, loss} = comparison, images = things(comparison.image_count, "image");
   return {
-    metrics: [["top-1 of A", num(top1.a), images], ["top-1 of B", num(top1.b), images],
+    metrics: [[`top-1 of ${A}`, num(top1.a), images], [`top-1 of ${B}`, num(top1.b), images],
       ["B − A", signed(top1.difference), intervalText(top1.interval)],
       ["McNemar's test", top1.p < .0005 ? "p < 0.001" : `p ${num(top1.p)}`, "mid-p, two-sided"],
       ["only B is right", count(top1.only_b), `only A on ${count(top1.only_a)}`]],
