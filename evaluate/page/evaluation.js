@@ -125,15 +125,10 @@ function openCell(truth, found) {
   sheet.scrollTop = 0;
 }
 
-// #image=ID, as a comparison's page links to it.
-function openImage(id) {
-  const image = drawnImages.get(id);
-  if (image) openViewer(image, [image], viewImage);
-  else showDialog(sheet, dialogHead(sheet, nameOfImage(id)), note("It is not among the images drawn here.", "soft"));
-}
-
 function showAddressed() {
-  if (location.hash.startsWith("#image=")) openImage(location.hash.slice("#image=".length));
+  const [, id] = /^#image=(.*)$/.exec(location.hash) || [], image = drawnImages.get(id);  // a comparison links to it
+  if (image) openViewer(image, [image], viewImage);
+  else if (id) showDialog(sheet, dialogHead(sheet, nameOfImage(id)), note("It is not among the images drawn here.", "soft"));
   const place = (id) => (id === "background" && !metrics.task ? BACKGROUND : placeOfCategory.get(id));
   const [, kind, text] = /^#(class|cell)=(.*)$/.exec(location.hash) || [];
   const places = (text || "").split(",").map(place);

@@ -3,8 +3,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 
@@ -31,63 +34,50 @@ int launcher_number(std::initializer_list<const char*> names) {
   return -1;
 }
 
-// Nobody listens at a PMIx server's address, "JOB.RANK;tcp4://127.0.0.1:58779": the launcher has
-// ended and left its variables, as in a shell that outlives its job. Other addresses pass.
-bool is_left_over(const std::string& server) {
-  constexpr std::string_view kTcp = ";tcp4://";
-  const std::size_t host = server.find(kTcp), colon = server.rfind(':');
-  if (host == std::string::npos) return false;
-  struct sockaddr_in address {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(server.c_str() + colon + 1)));
-  const std::size_t start = host + kTcp.size();
-  if (::inet_pton(AF_INET, server.substr(start, colon - start).c_str(), &address.sin_addr) != 1) {
-    return false;
-  }
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  constexpr struct timeval kLimit { .tv_sec = 1, .tv_usec = 0 };
-  ::setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &kLimit, sizeof(kLimit));
-  return ::connect(probe.get(), reinterpret_cast<struct sockaddr*>(&address), sizeof(address)) !=
-             0 &&
-         errno == ECONNREFUSED;
-}
-
-// Open MPI joins a job through the PMIx server of its launcher. Slurm and other managers set their
-// variables of a rank without one, too, and Open MPI would end the process.
+// Open MPI joins a job through its launcher's PMIx server, at "JOB.RANK;tcp4://127.0.0.1:58779".
+// Slurm and others set a rank's variables without one, a shell keeps them after its job has ended:
+// then nobody listens there, and Open MPI would end the process.
 bool has_launcher() {
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string variable = *entry;
-    if (variable.starts_with("PMIX_SERVER_URI")) return !is_left_over(variable);
+  char** entry = environ;
+  while (*entry != nullptr && !std::string_view(*entry).starts_with("PMIX_SERVER_URI")) ++entry;
+  if (*entry == nullptr) return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
+  const char* const server = std::strstr(*entry, ";tcp4://");
+  std::array<char, INET_ADDRSTRLEN> host{};
+  struct sockaddr_in address {};
+  if (server == nullptr ||
+      std::sscanf(server, ";tcp4://%15[0-9.]:%hu", host.data(), &address.sin_port) != 2) {
+    return true;
   }
-  return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
+  address = {
+      .sin_family = AF_INET, .sin_port = htons(address.sin_port), .sin_addr = {}, .sin_zero = {}};
+  ::inet_pton(AF_INET, host.data(), &address.sin_addr);
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto* const place = reinterpret_cast<const struct sockaddr*>(&address);
+  return ::connect(probe.get(), place, sizeof(address)) == 0 || errno != ECONNREFUSED;
 }
 
-// Who starts several processes without a launcher of Open MPI trains that many times.
+// torchrun, or srun without --mpi=pmix, means several ranks to be one job.
 void warn_of_lone_start() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
-    const char* size = std::getenv(name);
-    if (size == nullptr || std::atoi(size) <= 1) continue;
-    log_warning(name, " is ", size,
-                ", but no launcher that Open MPI can reach started this process: ",
-                "it works alone; hint: start ranks by mpirun, or by srun --mpi=pmix");
-    return;
+    if (const int size = launcher_number({name}); size > 1) {
+      return log_warning(name, " is ", size,
+                         ", but no launcher that Open MPI can reach started this process: it works "
+                         "alone; hint: start ranks by mpirun, or by srun --mpi=pmix");
+    }
   }
 }
 
-// Open MPI maps 4 MiB a rank from /dev/shm, unseen by the system until it writes to them: where
-// they do not fit, a write ends the process.
+// Open MPI 4 (vader) and 5 (sm) write to 4 MiB a rank in /dev/shm without asking for them, and die
+// where they do not fit.
 void choose_shared_memory() {
-  constexpr std::uint64_t kBytesPerRank = std::uint64_t{5} << 20;
-  const int ranks = launcher_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS"});
   struct statvfs memory {};
+  const int ranks = launcher_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS"});
   if (::statvfs("/dev/shm", &memory) != 0 ||
-      memory.f_bavail * memory.f_frsize > static_cast<std::uint64_t>(ranks) * kBytesPerRank) {
+      memory.f_bavail * memory.f_frsize >> 20 > 5 * static_cast<std::uint64_t>(ranks)) {
     return;
   }
-  for (const char* of_version : {"OMPI_MCA_btl_vader_backing_directory",  // 4
-                                 "OMPI_MCA_btl_sm_backing_directory"}) {  // 5
-    ::setenv(of_version, default_scratch().c_str(), 0);
-  }
+  ::setenv("OMPI_MCA_btl_vader_backing_directory", default_scratch().c_str(), 0);
+  ::setenv("OMPI_MCA_btl_sm_backing_directory", default_scratch().c_str(), 0);
 }
 
 LibrarySymbol find_mpi_library() {
