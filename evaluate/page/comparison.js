@@ -9,20 +9,18 @@ const signed = (value, text = threeDecimals) => (exists(value) ? `${value > 0 ? 
 const excludesZero = (interval) => Boolean(interval) && (interval[0] > 0 || interval[1] < 0);
 const intervalText = (interval) => (interval ? interval.map((end) => signed(end)).join(" to ") : "");
 const nameOf = ({name, category_id: id}) => plain(name) || `category ${id}`;
+const imageName = ({file_name: name, image_id: id}) => (name ? `${plain(name)} (image ${id})` : `image ${id}`);
 
-// What tells the two folders apart: "base" and "new" of runs/base/eval and runs/new/eval.
-const [A, B] = (() => {
-  const paths = [comparison.a, comparison.b].map((path) => path.split("/").filter(Boolean));
-  let end = -1;
-  while (paths[0].at(end) && paths[0].at(end) === paths[1].at(end)) end -= 1;
-  return ["a", "b"].map((side, i) => `${side.toUpperCase()}: ${plain(paths[i].at(end) || comparison[side])}`);
-})();
+// What tells the two folders apart: "A: base" and "B: new" of runs/base/eval and runs/new/eval.
+const paths = [comparison.a, comparison.b].map((path) => path.split("/").filter(Boolean));
+let last = -1;
+while (paths[0].at(last) && paths[0].at(last) === paths[1].at(last)) last -= 1;
+const [A, B] = ["a", "b"].map((side, i) => `${side.toUpperCase()}: ${plain(paths[i].at(last) || comparison[side])}`);
 
-// An image's name, and links that open it on the pages of both.
-function imageName({file_name: name, image_id: id}) {
-  const address = (path) => `${path.split("/").map(encodeURIComponent).join("/")}#image=${id}`;
-  return [name ? `${plain(name)} (image ${id})` : `image ${id}`, ["a", "b"].filter((side) => comparison[`page_${side}`])
-    .map((side) => [" ", make("a", {href: address(comparison[`page_${side}`])}, `in ${side.toUpperCase()}`)])];
+// To an image on the page of a side, where that has one.
+function link(side, id, text) {
+  const path = comparison[`page_${side}`]?.split("/").map(encodeURIComponent).join("/");
+  return path ? make("a", {href: `${path}#image=${id}`}, text) : text;
 }
 
 // Its mark stands in front, so that the numbers stay below each other.
@@ -42,7 +40,7 @@ function flipsTable(title, images) {
   return images.length ? {
     title, columns: ["image", "truth", "taken for", "confidence"],
     rows: images.slice(0, 10).map((one) =>
-      [imageName(one), name(one.category_id), name(one.predicted_id), num(one.confidence)]),
+      [link("b", one.image_id, imageName(one)), name(one.category_id), name(one.predicted_id), num(one.confidence)]),
     note: "The most confident mistakes of the other one first.",
   } : null;
 }
@@ -53,7 +51,8 @@ function imagesTable(title, ids) {
   return ids.length ? {
     title, columns: ["image", `mistakes of ${A}`, `of ${B}`, "change"],
     rows: ids.map((id) => images.get(String(id))).map((image) =>
-      [imageName(image), one(image.a), one(image.b), signed(-image.gain, one)]),
+      [link("b", image.image_id, imageName(image)), link("a", image.image_id, one(image.a)),
+        link("b", image.image_id, one(image.b)), signed(-image.gain, one)]),
   } : null;
 }
 
