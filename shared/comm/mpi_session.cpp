@@ -51,7 +51,9 @@ bool has_launcher() {
   address = {
       .sin_family = AF_INET, .sin_port = htons(address.sin_port), .sin_addr = {}, .sin_zero = {}};
   ::inet_pton(AF_INET, host.data(), &address.sin_addr);
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  constexpr struct timeval kLimit { .tv_sec = 1, .tv_usec = 0 };
+  ::setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &kLimit, sizeof(kLimit));
   const auto* const place = reinterpret_cast<const struct sockaddr*>(&address);
   return ::connect(probe.get(), place, sizeof(address)) == 0 || errno != ECONNREFUSED;
 }
