@@ -191,8 +191,10 @@ void declare_run(Cli& cli, TrainOptions& o) {
   cli.choice("device", o.compute.device, kDeviceChoices, "auto: a GPU if there is one");
   cli.option("expect-ranks", o.distribution.expect_ranks, "N",
              "refuse to start with a different number; 0: any");
-  cli.option("stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
-             "end the job when others wait this long for a rank that is alive; at least 10 steps");
+  cli.option(
+      "stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
+      "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
+      "this long for one that is alive, 10 steps at least; clouds freeze machines for 30 s");
   cli.choice(
       "precision", o.compute.precision, kPrecisions,
       "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss");

@@ -18,6 +18,10 @@
 namespace retina {
 namespace {
 
+// Schedulers kill half a minute after they asked to stop. Until then images may still come, and the
+// step ends.
+constexpr double kStopSeconds = 5;
+
 std::int64_t peak_resident_bytes() {
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
@@ -147,7 +151,11 @@ bool Trainer::add_micro_batches(BatchLoader& loader, StepMetrics& step) {
 std::optional<Batch> Trainer::load(BatchLoader& loader, StepMetrics& step) {
   const PhaseScope phase(activity_, Phase::kDataWait);
   Stopwatch wait;
-  std::optional<Batch> batch = loader.next();
+  std::optional<double> stopped_s;
+  std::optional<Batch> batch = loader.next([&] {
+    if (stop_signal() != 0 && !stopped_s) stopped_s = now_seconds();
+    return stopped_s && now_seconds() - *stopped_s > kStopSeconds;
+  });
   if (!batch && stop_signal() != 0) return batch;
   RETINA_CHECK(batch.has_value() && batch->part.step == state_.step());
   step.data_wait_ms += wait.lap_ms();

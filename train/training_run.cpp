@@ -351,6 +351,7 @@ void TrainingRun::take_validation() {
                                     .epoch = state.epoch_of(state.step()),
                                     .task = options.task,
                                     .values = std::move(result.values),
+                                    .count_best = result.count_best,
                                     .losses = result.losses};
     judged = metrics.judged();
     if (mlperf_log_) mlperf_log_->end_validation(metrics.epoch, judged);

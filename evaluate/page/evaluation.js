@@ -126,6 +126,9 @@ function openCell(truth, found) {
 }
 
 function showAddressed() {
+  const [, id] = /^#image=(.*)$/.exec(location.hash) || [], image = drawnImages.get(id);  // a comparison links to it
+  if (image) openViewer(image, [image], viewImage);
+  else if (id) showDialog(sheet, dialogHead(sheet, nameOfImage(id)), note("Not among the images drawn here.", "soft"));
   const place = (id) => (id === "background" && !metrics.task ? BACKGROUND : placeOfCategory.get(id));
   const [, kind, text] = /^#(class|cell)=(.*)$/.exec(location.hash) || [];
   const places = (text || "").split(",").map(place);

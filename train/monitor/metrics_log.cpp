@@ -22,9 +22,9 @@ namespace {
 // Part of the format; never rename.
 constexpr const char* kClassificationKeys[] = {"top1", "top5", "loss"};
 
-const char* key_of(Task task, std::size_t validation_metric) {
-  return task == Task::kClassification ? kClassificationKeys[validation_metric]
-                                       : stat_key(validation_metric);
+std::string key_of(const ValidationMetrics& metrics, std::size_t place) {
+  return metrics.task == Task::kClassification ? kClassificationKeys[place]
+                                               : stat_key(place, metrics.count_best);
 }
 
 // A metric of a step: its group in TensorBoard, its key in this file.
@@ -98,12 +98,14 @@ std::string to_json(const ValidationMetrics& m) {
   json.key("validation").begin_object();
   const bool has_stats = m.task == Task::kDetection;
   const std::size_t named = has_stats ? kApLarge + 1 : m.values.size();
-  for (std::size_t i = 0; i < named; ++i) json.field(key_of(m.task, i), m.values[i]);
+  for (std::size_t i = 0; i < named; ++i) json.field(key_of(m, i).c_str(), m.values[i]);
   for (const auto& [key, value] : logged_losses(m)) json.field(key, value);
   if (has_stats) {
     json.key("stats").begin_array();
     for (const double value : m.values) json.value(value);
     json.end_array();
+    if (m.count_best != kMaxDetectionsPerImage)
+      json.field("count_best", std::int64_t{m.count_best});
   }
   return json.end_object().end_object().text();
 }
@@ -196,6 +198,9 @@ ValidationMetrics validation_from(const JsonView& line) {
     for (std::size_t i = 0; i < kCocoStatCount; ++i) {
       metrics.values.push_back(values.at("stats").at(i).as_double());
     }
+    if (values.has("count_best")) {
+      metrics.count_best = static_cast<std::uint32_t>(values.at("count_best").as_int());
+    }
   } else {
     metrics.task = Task::kClassification;
     for (const char* key : kClassificationKeys) {
@@ -268,7 +273,7 @@ std::vector<EventScalar> event_scalars(const StepMetrics& metrics) {
 std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics) {
   std::vector<EventScalar> scalars;
   for (std::size_t i = 0; i < metrics.values.size(); ++i) {
-    scalars.push_back({cat("validation/", key_of(metrics.task, i)), metrics.values[i]});
+    scalars.push_back({cat("validation/", key_of(metrics, i)), metrics.values[i]});
   }
   for (const auto& [key, value] : logged_losses(metrics)) {
     scalars.push_back({cat("validation/", key), value});

@@ -10,7 +10,8 @@
 //                 fp16 loss_scale. grad_norm is null where fp16 could not hold the gradient, so
 //                 that the step updated nothing
 // A validation's: step, epoch, validation {AP, AP50, ..., loss, classification_loss, box_loss,
-//                 stats: the 12 numbers}, of a classifier {top1, top5, loss, cross_entropy (with
+//                 stats: the 12 numbers; count_best, where not 100 detections of an image and
+//                 class count}, of a classifier {top1, top5, loss, cross_entropy (with
 //                 label smoothing, as in training)}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
@@ -36,6 +37,7 @@
 
 #include "shared/base/file.h"
 #include "shared/comm/comm_stats.h"
+#include "shared/evaluation/score/box_groups.h"
 #include "train/monitor/event_file.h"
 #include "train/monitor/rank_times.h"
 #include "train/reduce/reduce_cost.h"
@@ -95,6 +97,8 @@ struct ValidationMetrics {
   // Detection: the 12 numbers in pycocotools' order. Classification: top-1 and top-5 accuracy, the
   // mean cross-entropy.
   std::vector<double> values = {};
+  // Best detections of an image and class that count.
+  std::uint32_t count_best = kMaxDetectionsPerImage;
   // Of task_metrics() the losses, as training computes them: means over the images, by the weights
   // that are validated and as they are in evaluation. Unset in files of earlier versions.
   std::optional<TaskMetrics> losses = {};

@@ -7,6 +7,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
 #include "shared/base/signals.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/explain/shown_images.h"
 #include "shared/evaluation/predict/classify.h"
@@ -73,13 +74,15 @@ class DetectionValidation : public Validation {
         BoxGroups(*truth_, detections_, 0,
                   is_tiled(shards_.index()) ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage));
     Table classes{.title = "Classes at the last validation",
-                  .columns = {"class", "AP", "AP50", "AP75", "AR100", "objects"}};
+                  .columns = {"class", "AP", "AP50", "AP75",
+                              stat_key(kAr100, metrics.detection_limit), "objects"}};
     for (const ClassMetrics& item : metrics.per_class) {
       classes.rows.push_back({item.name, metric_text(item.stats[kAp]),
                               metric_text(item.stats[kAp50]), metric_text(item.stats[kAp75]),
                               metric_text(item.stats[kAr100]), cat(item.object_count)});
     }
     return {.values = {metrics.stats.begin(), metrics.stats.end()},
+            .count_best = metrics.detection_limit,
             .losses = losses_,
             .classes = std::move(classes)};
   }

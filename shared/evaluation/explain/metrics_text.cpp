@@ -6,6 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
+#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/score/text_table.h"
 
 namespace retina {
@@ -99,14 +100,14 @@ std::string no_truth_text(const CocoMetrics& metrics) {
 std::string class_table_text(const CocoMetrics& metrics) {
   constexpr std::array<std::size_t, 7> kColumns{kAp,       kAp50,    kAp75, kApSmall,
                                                 kApMedium, kApLarge, kAr100};
-  constexpr std::array<const char*, 7> kTitles{"AP",     "AP50",  "AP75", "small",
-                                               "medium", "large", "AR100"};
+  const std::array<std::string, 7> titles{
+      "AP", "AP50", "AP75", "small", "medium", "large", stat_key(kAr100, metrics.detection_limit)};
   std::size_t name_width = 5;
   for (const ClassMetrics& one : metrics.per_class) {
     name_width = std::max(name_width, character_count(escaped(one.name)));
   }
   std::string text = padded_right("class", name_width);
-  for (const char* title : kTitles) text += padded_left(title, 8);
+  for (const std::string& title : titles) text += padded_left(title, 8);
   text += padded_left("objects", 10) + padded_left("detections", 12) + "\n";
   for (const ClassMetrics& one : metrics.per_class) {
     const std::string name = escaped(one.name);

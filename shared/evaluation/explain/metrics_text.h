@@ -13,8 +13,8 @@ std::string coco_summary_text(const CocoMetrics& metrics);
 // What to say in their place where all are -1: that nothing is there to be found. Else empty.
 std::string no_truth_text(const CocoMetrics& metrics);
 
-// One row a class (AP, AP50, AP75, by size, AR100, objects), ascending category id; "-" for nothing
-// to find. For terminals: control characters of a name are escaped.
+// One row a class (AP, AP50, AP75, by size, AR100 or what counts, objects), ascending category id;
+// "-" for nothing to find. For terminals: control characters of a name are escaped.
 std::string class_table_text(const CocoMetrics& metrics);
 
 // What a user should know besides the numbers, in one line: that nothing is there to be found or,
