@@ -34,6 +34,7 @@ PackResult publish_new_set(NewSet& set, const NewSetOutput& output) {
   manifest.categories = output.categories;
   manifest.label_counts = set.tally.label_counts;
   manifest.counts = set.tally.counts;
+  manifest.box_sizes = set.tally.box_sizes;
   manifest.counts.quarantined = std::ssize(set.quarantined);
   // While the last shard is finished.
   std::optional<std::string> page;

@@ -22,7 +22,9 @@
 #include "shared/data/evaluation_plan.h"
 #include "shared/job/rank_gpus.h"
 #include "shared/job/rank_program.h"
+#include "shared/model/autocast.h"
 #include "shared/model/device.h"
+#include "shared/ops/own_kernels.h"
 #include "train/initial_model.h"
 #include "train/job.h"
 #include "train/monitor/mlperf_log.h"
@@ -503,6 +505,9 @@ int train(Command& command, Communicator& communicator) {
                 << '\n';
     }
     return 0;
+  }
+  if (job.device.is_cuda()) {
+    replace_wrong_kernels(job.device, type_of(options.compute.precision), communicator);
   }
   // The run, with what reports on it.
   std::optional<ScalingReport> scaling;

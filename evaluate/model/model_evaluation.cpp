@@ -21,8 +21,10 @@
 #include "shared/evaluation/score/metrics.h"
 #include "shared/job/rank_gpus.h"
 #include "shared/job/rank_program.h"
+#include "shared/model/autocast.h"
 #include "shared/model/device.h"
 #include "shared/onnx/isolated_session.h"
+#include "shared/ops/own_kernels.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -39,6 +41,7 @@ c10::Device prepare_device(const EvalOptions& options, Communicator& ranks) {
   if (ranks.is_root()) warn_of_slow_precision(options.precision, device, /*trains=*/false);
   set_tf32(false);  // checkpoint and converted model have the same AP, on any device
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
+  replace_wrong_kernels(device, type_of(options.precision), ranks);
   return device;
 }
 

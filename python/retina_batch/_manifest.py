@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ._checks import damaged, data_error, matches_xxh3, newer
 
-_FORMAT, _NEWEST_MANIFEST, _NEWEST_INDEX = "retina-batch shards", 1, 4
+_FORMAT, _NEWEST_MANIFEST, _NEWEST_INDEX = "retina-batch shards", 2, 4
 _TASKS = ("detection", "classification")
 # The manifest's text ends with its own hash, which is of the text with zeros in the place of the digits.
 _HASH_KEY, _HASH_DIGITS, _END = b'"xxh3": "', 16, b'"\n}\n'

@@ -425,7 +425,11 @@ void Cli::declare_common() {
   const std::size_t first = options_.size();
   flag("help", help_, "print this page and exit");
   flag("version", version_, "print versions and exit");
-  flag("check-args", check_args_, "parse and validate the options, touch nothing, exit");
+  flag("check-args", check_args_,
+       checked_report_
+           ? "validate the options, print what the data decide and, by steps on a few small grey "
+             "images, the memory that a rank needs; write nothing, exit"
+           : "parse and validate the options, touch nothing, exit");
   option("config", config_, "FILE.json", "read options from a JSON object; the command line wins");
   choice("log-level", log_level_,
          {{"debug", LogLevel::kDebug},

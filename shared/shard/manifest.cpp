@@ -66,6 +66,13 @@ void write_counts(JsonWriter& json, const Manifest& manifest) {
         .field("cut", counts.cut);
   }
   json.end_object();
+  if (manifest.task == Task::kClassification) return;
+  json.key("box_sizes").begin_array();
+  for (const auto& [bin, count] : manifest.box_sizes) {
+    json.begin_array().value(bin.width).value(bin.height).value(bin.aspect);
+    json.value(count).end_array();
+  }
+  json.end_array();
 }
 
 void write_categories(JsonWriter& json, const Manifest& manifest) {
@@ -132,6 +139,26 @@ ManifestCounts read_counts(const JsonView& view, Task task) {
   return counts;
 }
 
+BoxHistogram read_box_sizes(const JsonView& view, std::int64_t trainable) {
+  constexpr std::int64_t kMost = 4 * 31;  // no two sides of an image are further apart
+  BoxHistogram sizes;
+  std::int64_t left = trainable;
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    const JsonView item = view.at(i);
+    const auto bin = [&](std::size_t place) {
+      const std::int64_t value = item.at(place).as_int();
+      if (value < -kMost || value > kMost) item.at(place).fail(cat("is no size (got ", value, ")"));
+      return static_cast<int>(value);
+    };
+    const std::int64_t count = item.at(3).as_int();
+    if (count < 1 || count > left)
+      item.at(3).fail(cat("is not a number of boxes (got ", count, ")"));
+    left -= count;
+    sizes[{.width = bin(0), .height = bin(1), .aspect = bin(2)}] += count;
+  }
+  return sizes;
+}
+
 std::optional<TileRule> read_tile_rule(const JsonView& options) {
   if (!options.has("tile")) return std::nullopt;
   const JsonView view = options.at("tile");
@@ -186,6 +213,12 @@ Task check_format(const JsonView& root) {
   }
   const std::int64_t version = root.at("version").as_int();
   if (version > kManifestVersion) fail_newer(root.place(), "format", version, kManifestVersion);
+  if (version < kManifestVersion) {
+    throw Error(ErrorKind::kData,
+                cat(root.place(), ": is of an earlier format, without the sizes of boxes (got ",
+                    version, ", want ", kManifestVersion, ")"),
+                "pack the images again: coco-pack with --overwrite");
+  }
   const std::string word = root.at("task").as_string();
   const std::optional<Task> task = value_of(kTasks, word);
   if (!task) {
@@ -299,6 +332,9 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
                     .index = read_file_fields(root.at("index"), kIndexFile),
                     .quarantine = read_file_fields(root.at("quarantine"), kQuarantineFile, 0)};
   read_categories(root.at("categories"), manifest);
+  if (task == Task::kDetection) {
+    manifest.box_sizes = read_box_sizes(root.at("box_sizes"), manifest.counts.trainable);
+  }
   return manifest;
 }
 

@@ -11,6 +11,7 @@
 #include "shared/base/choices.h"
 #include "shared/base/task.h"
 #include "shared/coco/category.h"
+#include "shared/shard/box_histogram.h"
 #include "shared/shard/record.h"
 #include "shared/shard/tile.h"
 
@@ -20,7 +21,7 @@ class JsonView;
 class JsonWriter;
 
 // "version" in manifest.json. Part of the format; never renumber.
-inline constexpr std::int64_t kManifestVersion = 1;
+inline constexpr std::int64_t kManifestVersion = 2;
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kIndexFile = "index.bin";
 inline constexpr const char* kQuarantineFile = "quarantine.jsonl";
@@ -98,6 +99,7 @@ struct Manifest {
   // By category: all annotations of the packed images, or a classification set's images.
   std::vector<std::int64_t> label_counts{};
   ManifestCounts counts{};
+  BoxHistogram box_sizes{};  // of counts.trainable boxes
   std::vector<ManifestShard> shards{};
   ManifestFile index{}, quarantine{};
 

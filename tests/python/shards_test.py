@@ -300,8 +300,8 @@ class PythonShardsDamage(unittest.TestCase):
     def test_newer_versions_are_refused(self):
         manifest, index = self.folder / "manifest.json", self.folder / "index.bin"
         text = manifest.read_text()
-        manifest.write_text(text.replace('"version": 1', '"version": 2'))
-        self.expect_refusal_of_a_newer_one_by_both(manifest, "got format version 2, want at most 1")
+        manifest.write_text(text.replace('"version": 2', '"version": 3'))
+        self.expect_refusal_of_a_newer_one_by_both(manifest, "got format version 3, want at most 2")
         manifest.write_text(text.replace('"detection"', '"segmentation"'))
         self.expect_refusal_of_both(manifest, 'got "segmentation"')
         manifest.write_text(text)

@@ -33,6 +33,7 @@ struct Faults {
   // cuDNN's fused convolutions: 1 forget the bias, 2 turn NaN into 0, 3 have no kernel.
   std::int64_t fused_convolution = 0;
   std::int64_t broken_capture = -1;  // number of the recorded operation that CUDA refuses
+  std::string broken_kernel = {};    // whose last block does not run, by its launch: "drop"
   std::uint32_t seed = 1;            // of how often an event that is asked is not done yet
 };
 

@@ -516,6 +516,26 @@ TEST_F(FakeGraphTraining, MakesNoGraphsWithoutMemoryForThem) {
   expect_same("tight", "plain");
 }
 
+// Every kernel lacks its last block.
+TEST_F(FakeTraining, DoesWithoutKernelsThatAreWrong) {
+  std::vector<std::string> quality_in_bf16 = kQuality;
+  quality_in_bf16.insert(quality_in_bf16.end(), {"--precision", "bf16"});
+  const std::vector<std::vector<std::string>> networks = {{}, v1(), quality_in_bf16};
+  for (std::size_t i = 0; i < networks.size(); ++i) {
+    const Outcome broken =
+        train(cat("broken", i), 2, networks[i], {{"RETINA_FAKE_BROKEN_KERNEL", "all"}});
+    ASSERT_EQ(broken.result.exit_code, 0) << broken.result.err;
+    EXPECT_THAT(broken.result.err,
+                AllOf(HasSubstr("warning: own kernels: wrong on this GPU; assigners: "),
+                      HasSubstr("LibTorch's operations do the work of assigners, batch norm, bias "
+                                "and ReLU, dropout, group norm, losses, NMS, preparing images")));
+    EXPECT_THAT(broken.texts("violations"), IsEmpty());
+    train_on_cpu(cat("cpu", i), 2, networks[i]);
+    const double expected = loss(cat("cpu", i));
+    EXPECT_NEAR(loss(cat("broken", i)), expected, (i < 2 ? 1e-4 : 0.02) * expected);
+  }
+}
+
 TEST_F(FakeTraining, GoesOnAfterMemoryThatRanOut) {
   const Outcome whole = train("whole", 1);
   ASSERT_EQ(whole.result.exit_code, 0) << whole.result.err;

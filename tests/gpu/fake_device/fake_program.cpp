@@ -1,6 +1,7 @@
 // Makes a program run on fake_device.h: linked in beside its main(). The environment says what goes
 // wrong, RETINA_FAKE_MEMORY_BYTES, RETINA_FAKE_OUT_OF_MEMORY_AT, RETINA_FAKE_BROKEN_FROM,
-// RETINA_FAKE_FUSED_CONVOLUTION and RETINA_FAKE_BROKEN_CAPTURE; RETINA_FAKE_SEED is for what is
+// RETINA_FAKE_FUSED_CONVOLUTION, RETINA_FAKE_BROKEN_KERNEL and RETINA_FAKE_BROKEN_CAPTURE;
+// RETINA_FAKE_SEED is for what is
 // left to chance. At its end it writes what was counted to the file RETINA_FAKE_REPORT, or, without
 // one, exits with 86 where there are violations.
 #include <cstdlib>
@@ -29,6 +30,9 @@ struct Program {
     take("RETINA_FAKE_FUSED_CONVOLUTION", faults.fused_convolution);
     take("RETINA_FAKE_BROKEN_CAPTURE", faults.broken_capture);
     take("RETINA_FAKE_SEED", faults.seed);
+    if (const char* const name = std::getenv("RETINA_FAKE_BROKEN_KERNEL")) {
+      faults.broken_kernel = name;
+    }
     reset(faults);
   }
 
