@@ -111,7 +111,6 @@ bool Trainer::compute_gradient(BatchLoader& loader, StepMetrics& step) {
   const auto failures = run_.communicator.all_reduce_sum(problem.empty() ? 0 : 1);
   if (failures == 0) return true;
   replica_.drop_step();
-  replica_.drop_cuda_graphs();
   release_freed_memory();
   run_.take_fewer(step.step, problem);
   return false;

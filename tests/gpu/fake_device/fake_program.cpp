@@ -26,8 +26,6 @@ struct Program {
     take("RETINA_FAKE_MEMORY_BYTES", faults.memory_bytes);
     take("RETINA_FAKE_OUT_OF_MEMORY_AT", faults.out_of_memory_at);
     take("RETINA_FAKE_BROKEN_FROM", faults.broken_from);
-    take("RETINA_FAKE_FUSED_CONVOLUTION", faults.fused_convolution);
-    take("RETINA_FAKE_BROKEN_CAPTURE", faults.broken_capture);
     take("RETINA_FAKE_SEED", faults.seed);
     reset(faults);
   }
@@ -47,10 +45,7 @@ struct Program {
         .field("allocations", counted.allocations)
         .field("waits", counted.waits)
         .field("late_copies", counted.late_copies)
-        .field("fused_convolutions", counted.fused_convolutions)
-        .field("kernel_launches", counted.kernels)
-        .field("recorded", counted.recorded)
-        .field("graph_launches", counted.graph_launches);
+        .field("kernel_launches", counted.kernels);
     json.key("waiting").begin_array();
     for (const std::string& who : counted.waiting) json.value(who);
     json.end_array().key("violations").begin_array();
