@@ -27,7 +27,6 @@
 #include "shared/ops/own_kernels.h"
 #include "train/initial_model.h"
 #include "train/job.h"
-#include "train/monitor/mlperf_log.h"
 #include "train/monitor/preview.h"
 #include "train/recipes.h"
 #include "train/scaling/scaling_report.h"
@@ -338,35 +337,20 @@ int preview(Command& command, Communicator& communicator) {
   return 0;
 }
 
-// The files that monitoring writes beside the run.
-void check_logs(const TrainOptions& options) {
-  const auto check = [&](const std::string& path, const char* mark, const std::string& option) {
-    if (path.empty()) return;
-    const auto refuse = [&](const std::string& problem) {
-      throw Error(ErrorKind::kCannotCreate, cat(option, " ", path, ": ", problem),
-                  cat("choose another ", option));
-    };
-    if (options.writes() && RunDir::names_own_file(options.output, path)) {
-      refuse("is a name of the run's own files");
-    }
-    const std::string folder = std::filesystem::absolute(path).parent_path();
-    if (!is_folder(folder)) refuse("its folder does not exist");
-    check_may_replace(path, mark, option);
+// The file that --timeline writes beside the run.
+void check_timeline(const TrainOptions& options) {
+  const std::string& path = options.monitoring.timeline;
+  if (path.empty()) return;
+  const auto refuse = [&](const std::string& problem) {
+    throw Error(ErrorKind::kCannotCreate, cat("--timeline ", path, ": ", problem),
+                "choose another --timeline");
   };
-  const TrainOptions::Monitoring& monitoring = options.monitoring;
-  check(monitoring.timeline, kTimelineMark, "--timeline");
-  check(monitoring.mllog, kMlperfMark, "--mllog");
-  const std::string logged = mlperf_run_of(monitoring.mllog);
-  if (!logged.empty() && logged != std::filesystem::absolute(options.output)) {
-    throw Error(ErrorKind::kCannotCreate,
-                cat("--mllog ", monitoring.mllog, ": is the log of the run in ", logged),
-                "choose another --mllog");
+  if (options.writes() && RunDir::names_own_file(options.output, path)) {
+    refuse("is a name of the run's own files");
   }
-  if (!monitoring.mllog.empty() && monitoring.mllog == monitoring.timeline) {
-    throw Error(ErrorKind::kCannotCreate,
-                cat("--mllog ", monitoring.mllog, ": --timeline has the same file"),
-                "give each a file of its own");
-  }
+  if (!is_folder(std::filesystem::absolute(path).parent_path()))
+    refuse("its folder does not exist");
+  check_may_replace(path, kTimelineMark, "--timeline");
 }
 
 // Checks the options against the job's ranks, opens device, data and the run's folder; rank 0
@@ -379,7 +363,7 @@ void open(Job& job, Command& command) {
     check_rank_count(options.distribution.expect_ranks, communicator);
     check_share(options, communicator.size());
     if (!options.monitoring.scaling_report.empty()) check_even_shares(options, communicator.size());
-    if (job.is_root()) check_logs(options);
+    if (job.is_root()) check_timeline(options);
     job.device = choose_device(options.compute.device);
     if (job.device.is_cuda()) {
       job.device.set_index(static_cast<c10::DeviceIndex>(gpu_of_rank(gpus, communicator.rank())));
@@ -529,8 +513,6 @@ int train(Command& command, Communicator& communicator) {
   start_weights(run, job);
   tell_start(job);
   tell_memory(run.fit_into_memory(), job);
-  run.settle_convolutions();
-  run.settle_graphs();
   stage_shards(job, run);
   // The work, and what is printed about it.
   const char* const stopping = options.writes() ? "; stopping after this step; saving a checkpoint"

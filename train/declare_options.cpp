@@ -202,16 +202,6 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "tf32", o.compute.tf32,
       "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
       "always computes in IEEE fp32");
-  cli.on_off(
-      "fused-convolutions", o.compute.fused_convolutions,
-      "on: convolution, bias and ReLU in one call of cuDNN where no norm lies between them, "
-      "if it gives the same up to rounding at the start of the run; GPUs only, not yet tried "
-      "on one");
-  cli.choice(
-      "cuda-graphs", o.compute.cuda_graphs,
-      {{"off", CudaGraphs::kOff}, {"auto", CudaGraphs::kAuto}},
-      "auto: forward and backward of image sizes that return are each launched in one call, for "
-      "small steps that wait for the host; detectors on one GPU only, not yet tried on one");
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels");
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
@@ -273,10 +263,6 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
              "which steps, counted from 1 at this start of the program");
   cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
              "add this run's speed to a report on how training scales with the ranks");
-  cli.option(
-      "mllog", o.monitoring.mllog, "FILE",
-      "write the lines that MLPerf Training's tools read, of its benchmark retinanet; without "
-      "--stop-at-ap it ends as aborted");
   cli.option("preview", o.monitoring.preview, "N",
              "write the run's first N samples, as the model will see them, to preview.html in "
              "--output, and end");

@@ -83,7 +83,6 @@ void check_options_of_task(const TrainOptions& o) {
           o.loss.match.low_quality_matches != plain.loss.match.low_quality_matches);
     check("box-visibility", o.data.augment.box_visibility.has_value());
     check("stop-at-ap", o.schedule.rule.stop_at != 0);
-    check("mllog", !o.monitoring.mllog.empty());
     check("plateau-metric ap", o.schedule.rule.plateau_metric == PlateauMetric::kAp);
     if (o.model.backbone == kCifarCnn) {
       check("min-sides", !o.data.min_sides_px.empty());
@@ -246,12 +245,10 @@ void check_length(const TrainOptions& o) {
   at_least("early-stop", rule.early_stop_patience, 0);
   require(rule.stop_at >= 0 && rule.stop_at <= 1, "stop-at-ap", rule.stop_at, "0 to 1");
   const bool stops_early = rule.early_stop_patience > 0, has_goal = rule.stop_at > 0;
-  const bool logs = !o.monitoring.mllog.empty();
-  if (!stops_early && !has_goal && !logs && !o.watches_validation()) return;
+  if (!stops_early && !has_goal && !o.watches_validation()) return;
   const std::string judge =
       stops_early ? "--early-stop"
       : has_goal  ? "--stop-at-ap"
-      : logs      ? "--mllog"
                   : cat("--plateau-metric ", word_of(kPlateauMetrics, rule.plateau_metric));
   if (o.validation.shards.empty()) {
     throw Error(ErrorKind::kUsage, cat(judge, ": there is no --validation set to judge by"),

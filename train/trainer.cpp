@@ -125,7 +125,6 @@ Trainer::Gradient Trainer::compute_gradient(BatchLoader& loader, StepMetrics& st
   if (gradient == Gradient::kThere) return gradient;
   replica_.drop_step();
   if (gradient == Gradient::kStopped) return gradient;
-  replica_.drop_cuda_graphs();
   release_freed_memory();
   run_.take_fewer(step.step, problem);
   return gradient;

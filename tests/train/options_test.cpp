@@ -419,18 +419,6 @@ TEST(TrainOptions, MayChangeHowExactProductsAre) {
   EXPECT_TRUE(may_change("tf32"));  // as the device may
 }
 
-TEST(TrainOptions, FusesConvolutionsWhereAskedAndMayChangeIt) {
-  EXPECT_FALSE(parse({}).compute.fused_convolutions);
-  EXPECT_TRUE(parse({"--fused-convolutions", "on"}).compute.fused_convolutions);
-  EXPECT_TRUE(may_change("fused-convolutions"));  // up to rounding it is the same
-}
-
-TEST(TrainOptions, MakeCudaGraphsWhereAskedAndMayChangeIt) {
-  EXPECT_EQ(parse({}).compute.cuda_graphs, CudaGraphs::kOff);
-  EXPECT_EQ(parse({"--cuda-graphs", "auto"}).compute.cuda_graphs, CudaGraphs::kAuto);
-  EXPECT_TRUE(may_change("cuda-graphs"));  // the bits are the same
-}
-
 TEST(Task, ARecipeNamesItAndFillsWhatItNeeds) {
   const TrainOptions options = parse({"--recipe", "imagenet-resnet50"});
   EXPECT_TRUE(options.classifies());
