@@ -3,7 +3,8 @@
 #   docker build --tag retina-serve --file docker/serve.Dockerfile .
 #   docker build --tag retina-serve-gpu --build-arg GPU=1 --file docker/serve.Dockerfile .
 #
-# The build stage makes the check of model files, which is C++; the final one has that, Python and wheels.
+# The build stage makes the check of model files and the decoder, which are C++; the final one has those,
+# Python and wheels.
 # Both bases can be replaced by others of Debian 12.
 ARG BUILD_BASE=debian:12.11-slim
 ARG BASE=python:3.12.11-slim-bookworm

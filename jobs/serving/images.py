@@ -5,6 +5,7 @@ decoded. Knows nothing of the server and of ONNX.
 import base64
 import binascii
 import ctypes
+import math
 import typing
 
 from library import BAD_DATA, call
@@ -69,7 +70,7 @@ def ask(place, name, data, *arguments):
         raise Refused(BAD if code == BAD_DATA else FAILED, f"{place}: {problem}")
 
 
-def decoded(jpeg, max_seconds):
+def decoded(jpeg, max_seconds=math.inf):
     """uint8 [3, height, width] RGB, by retina-eval's decoder: grey and CMYK become RGB, no EXIF
     rotation."""
     planes = bytearray(3 * jpeg.pixels)
