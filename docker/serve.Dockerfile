@@ -3,7 +3,8 @@
 #   docker build --tag retina-serve --file docker/serve.Dockerfile .
 #   docker build --tag retina-serve-gpu --build-arg GPU=1 --file docker/serve.Dockerfile .
 #
-# The build stage makes the check of model files, which is C++; the final one has that, Python and wheels.
+# The build stage makes the check of model files and the decoder, which are C++; the final one has those,
+# Python and wheels.
 # Both bases can be replaced by others of Debian 12.
 ARG BUILD_BASE=debian:12.11-slim@sha256:b1a741487078b369e78119849663d7f1a5341ef2768798f7b7406c4240f86aef
 ARG BASE=python:3.12.11-slim-bookworm@sha256:519591d6871b7bc437060736b9f7456b8731f1499a57e22e6c285135ae657bf7

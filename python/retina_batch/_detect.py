@@ -13,6 +13,8 @@ from ._record import decoded
 
 Image = Union[str, "os.PathLike[str]", NDArray[numpy.uint8]]
 _OUTPUTS = ["boxes", "scores", "labels", "counts"]
+_LEAST_RUNTIME = (1, 20)
+_METADATA = 14  # onnx.proto: ModelProto.metadata_props
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +41,12 @@ class Detections:
 def detect(model: Union[str, "os.PathLike[str]"], images: Iterable[Image]) -> List[Detections]:
     """Runs a detector that retina-convert wrote on images, one after another, on the CPU.
 
-    model: the .onnx file. A model is a program: open only what you trust.
+    model: the .onnx file. A model is a program: open only what you trust. Other files that it names
+        for its tensors are not opened.
     images: paths, or pixels: uint8 [H, W, 3], RGB; of any size, as long as the model was not
         converted with `--onnx-static`.
 
-    Needs the package onnxruntime, and pillow for paths (ImportError). Raises DataError for a file
+    Needs the package onnxruntime from 1.20, and pillow for paths (ImportError). Raises DataError for a file
     that is not such a model (a classifier's, one with `--no-postprocess`), ValueError for pixels of
     another shape or type or no list, OSError.
     """
@@ -66,12 +69,21 @@ def detect(model: Union[str, "os.PathLike[str]"], images: Iterable[Image]) -> Li
 
 def _session(path: str) -> Any:
     runtime = optional_package("onnxruntime", "onnxruntime", "retina_batch.detect")
+    if tuple(int(part) for part in runtime.__version__.split(".")[:2]) < _LEAST_RUNTIME:
+        least = ".".join(map(str, _LEAST_RUNTIME))
+        raise ImportError(f"retina_batch.detect: the package onnxruntime is too old (got "
+                          f"{runtime.__version__}, want {least} or later); hint: pip install "
+                          f"'onnxruntime>={least}'")
     with open(path, "rb") as file:
         content = file.read()
     hint = "give a detector that retina-convert wrote"
+    if _names_files(content):
+        raise data_error(path, "is no ONNX model, or has its tensors in other files, which are not opened",
+                         hint)
+    options = runtime.SessionOptions()
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was looked at
     try:
-        # From memory: a model that names other files cannot have them opened.
-        session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # of the runtime's own types, which are no public part of it
         raise data_error(path, f"ONNX Runtime cannot open it ({error})", hint) from None
     outputs = [output.name for output in session.get_outputs()]
@@ -79,3 +91,37 @@ def _session(path: str) -> Any:
         raise data_error(path, f"is not a detector of ours (got outputs {', '.join(outputs)}, want "
                                f"{', '.join(_OUTPUTS)} and names)", hint)
     return session
+
+
+def _names_files(model: bytes) -> bool:
+    """Whether tensors of an ONNX model are in other files, which ONNX Runtime looks for in the working
+    folder: the entry of such a tensor has the key "location". In our models only class names may
+    have that word, in the metadata. True for what is not made of protobuf's fields."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while shift < 70:
+            byte = model[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+        raise IndexError
+
+    try:
+        while at < len(model):
+            field, wire_type = divmod(varint(), 8)
+            begin = at
+            if wire_type == 0:
+                varint()
+            elif wire_type == 2:
+                size = varint()
+                begin, at = at, at + size
+            else:
+                return True
+            if at > len(model) or field != _METADATA and model.find(b"location", begin, at) >= 0:
+                return True
+    except IndexError:
+        return True
+    return False

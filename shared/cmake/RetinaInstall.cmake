@@ -3,7 +3,7 @@
 #   programs   the four programs and retina-weights in bin/, what they open of our own in lib/retina-batch/
 #   libraries  the distribution's libraries that these load
 #   wheels     the libraries of the torch, openvino and NVIDIA wheels that these load
-#   guard      only when it is named: the check of model files, with the distribution's libraries
+#   guard      only when it is named: the server's part in C++, with the distribution's libraries
 # All libraries go to lib/retina-batch/, their licences to share/doc/retina-batch/licences/, where SOURCES.txt
 # names each with its version, its licence and where its source is. The image and the tar are the first
 # three; the Python wheel requires the wheels instead of having them. One library is not installed: libjbig,

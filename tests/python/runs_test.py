@@ -9,7 +9,9 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import workplace
 from workplace import SOURCE, need
@@ -113,7 +115,7 @@ class PythonRun(unittest.TestCase):
         (self.place.path / "text.onnx").write_text("no model")
         self.place.run("retina-convert", "--checkpoint", "run", "--output", "plain.onnx", "--no-postprocess",
                        "--device", "cpu", "--verification-images", 1)
-        for name, words in (("text.onnx", "ONNX Runtime cannot open it"),
+        for name, words in (("text.onnx", "is no ONNX model"),
                             ("plain.onnx", r"got outputs boxes, scores, want boxes, scores, labels, counts")):
             with self.assertRaisesRegex(self.module.DataError, f"{name}: .*{words}.*; hint: ") as caught:
                 self.module.detect(self.place.path / name, [])
@@ -272,6 +274,46 @@ class PythonModule(unittest.TestCase):
         self.assertEqual(len(lines), 2, done.stderr)
         self.assertRegex(lines[0], "^Record.pixels needs the package pillow .*; hint: pip install pillow$")
         self.assertRegex(lines[1], "^retina_batch.detect needs the package onnxruntime .*onnxruntime$")
+
+    def with_runtime(self, version, content):
+        """What detect() raises for a file's content where ONNX Runtime refuses whatever it is given."""
+        import retina_batch._detect  # not under the patch, which would undo imports
+        runtime = types.SimpleNamespace(
+            __version__=version, SessionOptions=unittest.mock.MagicMock,
+            InferenceSession=unittest.mock.Mock(side_effect=RuntimeError("asked")))
+        with tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch.dict(sys.modules, onnxruntime=runtime):
+            path = pathlib.Path(folder) / "m.onnx"
+            path.write_bytes(content)
+            with self.assertRaises((retina_batch.DataError, ImportError)) as caught:
+                retina_batch.detect(path, [])
+        return str(caught.exception)
+
+    def test_tensors_in_other_files_are_refused_before_a_session_opens_them(self):
+        need("numpy")
+
+        def field(number, content):
+            size = len(content)
+            return bytes([number << 3 | 2, size & 127 | 128, size >> 7]) + content
+
+        location = field(13, field(1, b"location") + field(2, b"secret"))
+        in_metadata = field(14, field(1, b"names") + field(2, b"location\n"))
+        for content in (field(7, field(5, location)), in_metadata + field(7, field(1, field(5, field(5, location)))),
+                        field(25, field(7, location)), b"\x08\x08" + field(7, location), b"no model",
+                        b"\x3a\x80", b"\x3a\x7fshort", b"\x08" + b"\xff" * 20, b"\x35abcd"):
+            self.assertIn("m.onnx: is no ONNX model, or has its tensors in other files",
+                          self.with_runtime("1.32.0", content))
+        for content in (in_metadata, b"\x08\x08" + field(7, b"a graph") + in_metadata, b""):
+            self.assertIn("ONNX Runtime cannot open it (asked)", self.with_runtime("1.32.0", content))
+
+    def test_a_runtime_that_is_too_old_is_refused(self):
+        need("numpy")
+        for version in ("1.19.2", "0.5"):
+            self.assertEqual(self.with_runtime(version, b""),
+                             f"retina_batch.detect: the package onnxruntime is too old (got {version}, want 1.20 "
+                             "or later); hint: pip install 'onnxruntime>=1.20'")
+        for version in ("1.20.0", "2.0.0+cu13"):
+            self.assertIn("asked", self.with_runtime(version, b""))
 
     def test_its_sources_are_python_3_9(self):
         import ast
