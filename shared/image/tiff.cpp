@@ -186,11 +186,7 @@ class TiffPixels {
           "with gdal_translate -co SPARSE_OK=FALSE");
     }
     if (!ok) return file_.damaged("its pixels cannot be read");
-    DecodeStatus status{.ok = true, .warning_count = file_.warning_count()};
-    if (status.warning_count > 0) status.first_warning = file_.last_warning();
-    // JPEG data that end early are filled up with grey, and only this tells.
-    status.truncated = file_.warning_count() > warnings_before_;
-    return status;
+    return file_.read_status(warnings_before_);
   }
 
  private:
@@ -383,28 +379,11 @@ class TiffSampleRows : public TiffBands {
   }
 
   bool is_deep() const override { return bits_ > 8; }
-  bool read_deep_row(std::uint16_t* rgb) override {
-    const std::optional<std::size_t> row = next_in_band();
-    if (!row) return false;
-    const std::size_t count = 3 * static_cast<std::size_t>(size().width);
-    std::copy_n(band_.data() + *row * count, count, rgb);
-    return true;
-  }
-  bool read_row(std::uint8_t* rgb) override {
-    const std::optional<std::size_t> row = next_in_band();
-    if (!row) return false;
-    const std::size_t count = 3 * static_cast<std::size_t>(size().width);
-    const std::uint16_t* const from = band_.data() + *row * count;
-    std::transform(from, from + count, rgb,
-                   [](std::uint16_t sample) { return static_cast<std::uint8_t>(sample); });
-    return true;
-  }
+  bool read_deep_row(std::uint16_t* rgb) override { return copy_row(rgb); }
+  bool read_row(std::uint8_t* rgb) override { return copy_row(rgb); }
   DecodeStatus status() const override {
-    if (!ok()) return file().damaged("its samples cannot be read");
-    DecodeStatus status{.ok = true, .warning_count = file().warning_count()};
-    if (status.warning_count > 0) status.first_warning = file().last_warning();
-    status.truncated = file().warning_count() > warnings_before_;
-    return status;
+    return ok() ? file().read_status(warnings_before_)
+                : file().damaged("its samples cannot be read");
   }
 
  private:
@@ -435,6 +414,18 @@ class TiffSampleRows : public TiffBands {
     nodata_ = static_cast<unsigned>(static_cast<int>(nodata)) & ((1U << bits_) - 1);
     warnings_before_ = file().warning_count();
     return {.ok = true};
+  }
+
+  // The next row, of samples that fit.
+  template <class Sample>
+  bool copy_row(Sample* rgb) {
+    const std::optional<std::size_t> row = next_in_band();
+    if (!row) return false;
+    const std::size_t count = 3 * static_cast<std::size_t>(size().width);
+    const std::uint16_t* const from = band_.data() + *row * count;
+    std::transform(from, from + count, rgb,
+                   [](std::uint16_t sample) { return static_cast<Sample>(sample); });
+    return true;
   }
 
   bool read_band(int first, int count) override {

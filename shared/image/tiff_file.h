@@ -119,8 +119,15 @@ class TiffFile {
     const std::string text = error_[0] != '\0' ? error_.data() : problem;
     return {.ok = false, .problem = cat("damaged TIFF: ", text), .warning_count = warning_count_};
   }
+  // Of what has been read. JPEG data that end early are filled up with grey, and only a warning
+  // that comes after those of the header tells.
+  DecodeStatus read_status(int warnings_before) const {
+    return {.ok = true,
+            .warning_count = warning_count_,
+            .first_warning = warning_.data(),
+            .truncated = warning_count_ > warnings_before};
+  }
   int warning_count() const { return warning_count_; }
-  const char* last_warning() const { return warning_.data(); }
 
  private:
   // What libtiff and a strip or tile may take at once, however small image and file are.
