@@ -201,7 +201,8 @@ void declare_options(Cli& cli, EvalOptions& options) {
            "folder (all below it) or a quoted glob; files that cannot be used are named and "
            "skipped, exit 65 when none can be");
   cli.option("stretch", options.stretch, "LOW,HIGH",
-             "with --images: take TIFFs of 9 to 16 bits a sample and of more than three bands, of "
+             "with --images: take TIFFs and PNGs of 9 to 16 bits a sample and TIFFs of more than "
+             "three bands, of "
              "which the first three are red, green and blue; each channel is stretched between "
              "these two percentiles of the image, as 2,98. Give what coco-pack --stretch was "
              "given");

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "preprocess/formats/cifar10.h"
+#include "preprocess/formats/image_names.h"
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
@@ -48,7 +49,7 @@ bool has_no_file(const QuarantinedImage& image) {
 
 using NamesByKey = std::unordered_map<std::string, std::vector<std::string>>;
 
-// The files below `folder` by look_alike_key(), those that came within the time.
+// The images below `folder` by look_alike_key(), those that came within the time.
 NamesByKey list_by_key(const std::string& folder) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
@@ -63,7 +64,7 @@ NamesByKey list_by_key(const std::string& folder) {
       entry.disable_recursion_pending();
       continue;
     }
-    if (entry->is_directory(ignored)) continue;
+    if (entry->is_directory(ignored) || !is_image_name(entry->path())) continue;
     const std::string name = entry->path().lexically_relative(folder).string();
     names[look_alike_key(name)].push_back(name);
   }

@@ -74,7 +74,7 @@ std::vector<std::string> list_image_names(const AnnotationSource& source) {
   bool could_convert = false;
   for (std::string& name : files_below(source.images)) {
     const std::string suffix = lower_suffix(name);
-    if (suffix == ".jpg" || suffix == ".jpeg" || (source.convert && is_convertible(suffix))) {
+    if (is_jpeg_name(name) || (source.convert && is_convertible(suffix))) {
       image_names.push_back(std::move(name));
       continue;
     }

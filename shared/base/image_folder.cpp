@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -29,6 +30,15 @@ std::string own_name_of(const std::string& folder) {
 }
 
 }  // namespace
+
+std::optional<FileProblem> unless_too_large(
+    const std::function<std::optional<FileProblem>()>& use) {
+  try {
+    return use();
+  } catch (const std::bad_alloc&) {
+    return FileProblem{.kind = "too-large", .reason = "does not fit into memory"};
+  }
+}
 
 ImageFolder::ImageFolder(std::string path, std::uint64_t max_file_bytes)
     : path_(std::move(path)),

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,9 @@ struct FileProblem {
   std::string reason{};  // one sentence for people
   std::string hint{};    // what to do about it, the same for all of the kind; may be empty
 };
+
+// `use()`, but an image that there is no memory for is a problem like others.
+std::optional<FileProblem> unless_too_large(const std::function<std::optional<FileProblem>()>& use);
 
 // A file that was found.
 struct FoundFile {

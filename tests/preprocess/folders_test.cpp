@@ -89,6 +89,13 @@ TEST_F(Folders, HoldImagesAtAnyDepth) {
   EXPECT_TRUE(read.instances.annotations.empty());
 }
 
+TEST_F(Folders, EveryEndingOfAJpegIsOne) {
+  for (const char* name : {"a/1.jpg", "a/2.JPEG", "a/3.jpe", "a/4.jfif", "a/5.JIF", "a/6.jpx"}) {
+    write(std::string("images/") + name, "");
+  }
+  EXPECT_EQ(read_annotations(source()).image_labels.size(), 5U);
+}
+
 TEST_F(Folders, WhatIsLeftOutIsTold) {
   SmallFolders{folder_.path()}.write();
   for (const char* name :

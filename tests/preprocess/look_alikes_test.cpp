@@ -170,6 +170,18 @@ TEST_F(LookAlikes, TheFirstBadImageEndsWithItsCure) {
   }
 }
 
+TEST_F(LookAlikes, OnlyImagesAreProposed) {
+  good();
+  file("a.xml", "<annotation/>");
+  file("b.json", "{}");
+  file("b.JFIF");
+  for (const char* name : {"a.jpg", "b.jpg"}) image(name);
+  pack_set();
+  auto bad = quarantined();
+  EXPECT_EQ(bad["a.jpg"].reason, "does not exist");
+  EXPECT_EQ(bad["b.jpg"].reason, "does not exist; the folder has b.JFIF");
+}
+
 TEST_F(LookAlikes, SizesThatExifExchangesSayHowToApplyIt) {
   good();
   const Image stored = colourful(40, 30);
