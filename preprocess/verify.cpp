@@ -219,12 +219,15 @@ class Verifier {
     Record record =
         decode_indexed_record(bytes, entry, {.folder = options_.folder, .manifest = manifest_});
     const std::vector<int> labels = entry_labels(record);
-    IndexEntry counted = index_entry(record, {.shard = entry.shard, .place = entry.place}, labels);
+    const std::uint64_t image_xxh3 = entry.image_xxh3 == 0 ? 0 : xxh3(record.image);  // 0: earlier
+    IndexEntry counted =
+        index_entry(record, image_xxh3, {.shard = entry.shard, .place = entry.place}, labels);
     counted.trainable_count = entry.trainable_count;  // by the writer's rule, FORMAT.md
     if (entry.labels.empty()) counted.labels = {};    // an earlier writer's
     if (counted != entry || entry.trainable_count > entry.box_count) {
-      throw Error(ErrorKind::kData, cat(shard.name, ": ", record_name(entry),
-                                        ": disagrees with the index in its box counts"));
+      throw Error(ErrorKind::kData,
+                  cat(shard.name, ": ", record_name(entry),
+                      ": disagrees with the index in its box counts or its image"));
     }
     return record;
   }

@@ -23,6 +23,7 @@
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/onnx/isolated_session.h"
+#include "shared/shard/set_notes.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -180,6 +181,7 @@ class ShardEvaluation {
                     .boxes = boxes,
                     .metrics = metrics,
                     .shards = &*shards_,
+                    .notes = set_notes(shards_->manifest()),
                     .on_progress = on_progress});
   }
 

@@ -138,6 +138,6 @@ sheet.addEventListener("close", () => setAddress(""));
 window.addEventListener("hashchange", showAddressed);
 
 function finishEvaluation() {
-  finishPage();
+  finishPage(true);
   showAddressed();
 }

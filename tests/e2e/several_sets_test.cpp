@@ -247,6 +247,18 @@ TEST_F(SeveralSets, MayComeFromAConfigFileAndStandInTheRunsFolder) {
               HasSubstr(cat("\"train\":\"", a_, "\"")));
 }
 
+TEST_F(SeveralSets, OfTilesAndOfWholeImagesAreRefusedByName) {
+  const std::string tiles = folder_ / "tiles";
+  const ProcessResult packed =
+      run_process({"coco-pack", "--annotations", folder_ / "b.json", "--images",
+                   scenes_ + "/images/val2017", "--output", tiles, "--tile", "64"});
+  ASSERT_EQ(packed.exit_code, 0) << packed.err;
+  expect_refusal(
+      run_process(command({a_, tiles}, "run", 1)), 78,
+      {cat("--train: ", tiles, " and ", a_, ": the one holds tiles, the other whole images"),
+       "; hint: pack both with the same --tile, or both without"});
+}
+
 TEST_F(SeveralSets, MustHaveTheSameClassesByName) {
   const Category& known = second_.instances.categories[1];
   const std::string refused = cat(": classes differ from those of ", a_);
