@@ -40,8 +40,7 @@ std::vector<std::string> set_notes(const Manifest& manifest) {
   std::vector<std::string> notes;
   for (const std::string& note : manifest.notes) notes.push_back(escaped(note, kWholeText));
   if (manifest.task == Task::kDetection && manifest.counts.trainable == 0) {
-    notes.push_back(
-        "no image has a box to train on: a detector learns nothing here, and has no AP");
+    notes.push_back("no image has a box to train on: nothing is learned here, and there is no AP");
   }
   return notes;
 }
