@@ -26,6 +26,7 @@
 #include "shared/onnx/isolated_session.h"
 #include "shared/onnx/onnx_check.h"
 #include "shared/onnx/onnx_file.h"
+#include "shared/shard/set_notes.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -88,14 +89,16 @@ int score_results(const EvalOptions& options, const Cli& cli) {
           folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
     return already_done(options, folder, {Task::kDetection, *ap, metrics.quarantined_count});
   }
+  std::vector<std::string> notes = shards ? set_notes(shards->manifest()) : box_notes(truth);
+  for (std::string& note : notes) note = doubt(truth_path, note);
+  notes.push_back(doubt(options.detections, doubtful_boxes(truth, detections)));
   return as_io_error([&] {
     return publish(options, cli, folder,
                    {.subject = cat(options.detections, " on ", truth_path),
                     .boxes = boxes,
                     .metrics = metrics,
                     .shards = set,
-                    .notes = {doubt(truth_path, doubtful_boxes(truth)),
-                              doubt(options.detections, doubtful_boxes(truth, detections))}});
+                    .notes = notes});
   });
 }
 

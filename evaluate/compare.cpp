@@ -278,8 +278,8 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   }
   const Comparison comparison = compare_detections(truth.instances, sides[0].detections,
                                                    sides[1].detections, {.detection_limit = limit});
-  if (const std::string doubt = doubtful_boxes(truth.instances); !doubt.empty()) {
-    log_warning(truth.source.path, ": ", doubt);
+  for (const std::string& note : box_notes(truth.instances)) {
+    log_warning(truth.source.path, ": ", note);
   }
   for (const auto& [side, metrics] :
        {std::pair{&sides[0], &comparison.a}, {&sides[1], &comparison.b}}) {

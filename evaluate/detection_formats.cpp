@@ -8,6 +8,7 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {
@@ -20,7 +21,8 @@ int label_of(const Detection& one, const CategoryMap& categories) {
   return categories.label_of(one.category_id).value();
 }
 
-std::string csv_field(const std::string& text) {
+std::string csv_field(const std::string& name) {
+  const std::string text = begins_formula(name) ? "'" + name : name;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <span>
 #include <vector>
 
 #include "preprocess/image_check.h"
@@ -21,6 +22,7 @@
 #include "shared/base/printable.h"
 #include "shared/base/program.h"
 #include "shared/base/signals.h"
+#include "shared/shard/set_notes.h"
 
 namespace retina {
 namespace {
@@ -78,7 +80,12 @@ void declare_packing(Cli& cli, PackOptions& pack) {
           kSampledImages, " of its images, and all that are quarantined, with the files there"));
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
   cli.option("split", pack.split, "SHARE",
-             "write two sets, SHARDS/train with this share of the images and SHARDS/validation");
+             "write two sets, SHARDS/train with this share of the images and SHARDS/validation; "
+             "identical files go to the same one");
+  cli.option("split-by", pack.split_by, "folder|PATTERN",
+             "keep groups of images, as frames of a video, on one side: those of one folder, or "
+             "those whose file names have the same match of a regular expression, or of its first "
+             "(group)");
   cli.option(
       "scratch", pack.scratch, "DIR",
       "local disk: shards are built here, then copied to --output and checked; also for "
@@ -212,6 +219,10 @@ void tell_packed(const std::string& output, const PackResult& result) {
   warn_of_bad_images(result.manifest, output);
   warn_of_small_boxes(result, output);
   if (!result.lost_in_tiles.empty()) log_warning(output, ": ", result.lost_in_tiles);
+  const std::vector<std::string> notes = set_notes(result.manifest);
+  for (std::size_t i = result.manifest.notes.size(); i < notes.size(); ++i) {
+    log_warning(output, ": ", notes[i]);  // the others were told before packing
+  }
   std::cout << describe_result(output, result);
   const std::string page = cat(output, "/", kDataPageFile);
   if (path_exists(page)) std::cout << "report: " << page << "\n";
@@ -223,6 +234,16 @@ void pack_set(const PackOptions& options) {
   const std::string name = cat(options.output, ": part ", options.part);
   if (result.was_finished) return tell_finished(name, result.manifest);
   std::cout << name << ": packed\n" << describe_counts(result.manifest);
+}
+
+// Of the two sets beside each other.
+void warn_of_split(const PackOptions& options) {
+  std::vector<ShardSet> sets;
+  for (const PackOptions& side : options.sets()) sets.emplace_back(side.output, options.scratch);
+  const std::span<const ShardSet> train(sets.data(), 1);
+  for (const std::string& note : validation_notes(train, sets[1])) {
+    log_warning(sets[1].folder(), ": ", note);
+  }
 }
 
 // A set, and a folder that holds two, are not the same.
@@ -242,6 +263,7 @@ int run_pack(const PackOptions& options) {
                                  "are finished"});
   if (options.split) check_holds_no_set(options.output);
   for (const PackOptions& set : options.sets()) pack_set(set);
+  if (options.split && options.part.empty()) warn_of_split(options);
   return 0;
 }
 
@@ -265,6 +287,7 @@ int run_merge(const CommandLine& line) {
     options.output = side.output;
     tell_packed(options.output, merge_parts(options));
   }
+  warn_of_split(split);
   return 0;
 }
 

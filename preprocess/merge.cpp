@@ -149,7 +149,8 @@ class Merger {
     Manifest begun{.task = first_.task,
                    .annotations_size_bytes = first_.annotations_size_bytes,
                    .annotations_xxh3 = first_.annotations_xxh3,
-                   .options = first_.options};
+                   .options = first_.options,
+                   .notes = first_.notes};
     PackResult result =
         publish_new_set(set_, {.folder = options_.output,
                                .begun = begun,

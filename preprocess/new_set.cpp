@@ -28,7 +28,7 @@ void write_file_of(const std::string& output, ManifestFile& file, const std::str
 void NewSet::count(const Record& record, std::uint64_t image_xxh3, const RecordPlace& at) {
   tally.add(record);
   facts.add(record, image_xxh3);
-  index.push_back(index_entry(record, at, entry_labels(record)));
+  index.push_back(index_entry(record, image_xxh3, at, entry_labels(record)));
 }
 
 PackResult publish_new_set(NewSet& set, const NewSetOutput& output) {

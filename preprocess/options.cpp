@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <regex>
 #include <system_error>
 #include <utility>
 
@@ -85,8 +86,8 @@ std::string SplitSide::text() const {
   return cat(folder(), " ", shortest(train_share));
 }
 
-double SplitSide::place_of(const std::string& file_name) {
-  return std::ldexp(static_cast<double>(xxh3(file_name) >> 11), -53);
+double SplitSide::place_of(const std::string& group) {
+  return std::ldexp(static_cast<double>(xxh3(group) >> 11), -53);
 }
 
 std::string PackPart::text() const {
@@ -116,6 +117,13 @@ void PackOptions::validate() const {
   refuse_if(split && !(*split > 0 && *split < 1),
             cat("--split: out of range (got ", shortest(split.value_or(0)),
                 ", want a number between 0 and 1, e.g. 0.9)"));
+  refuse_if(!split_by.empty() && !split, "--split-by: has no effect without --split");
+  try {
+    const std::regex pattern(split_by);
+  } catch (const std::regex_error&) {
+    refuse_if(true,
+              cat("--split-by: got ", escaped(split_by), ", want folder or a regular expression"));
+  }
 
   validate_tiles(*this);
 
@@ -213,7 +221,7 @@ ManifestOptions PackOptions::manifest_options() const {
           .exif = exif,
           .check = check,
           .stretch = stretch,
-          .part = side ? side->text() : "",
+          .part = !side ? "" : cat(side->text(), split_by.empty() ? "" : " by ", split_by),
           .tile = tile_rule()};
 }
 

@@ -15,18 +15,16 @@ namespace retina {
 // What a bad image does: it is set aside with its reason, or it ends the packing.
 enum class BadImage { kQuarantine, kFail };
 
-// One of the two sets that --split makes. An image belongs to the training set when its place is
-// below `train_share`: an image that is added later moves no other. keep_side() has an exception.
+// One of the two sets that --split makes. An image belongs to the training set when the place of
+// its group is below `train_share`: an image that is added later moves no other. keep_side() has
+// an exception.
 struct SplitSide {
   double train_share = 1;
   bool is_train = true;
 
   std::string folder() const { return is_train ? "train" : "validation"; }
-  std::string text() const;                              // "train 0.9"
-  static double place_of(const std::string& file_name);  // its xxh3 / 2^64
-  bool holds(const std::string& file_name) const {
-    return (place_of(file_name) < train_share) == is_train;
-  }
+  std::string text() const;                          // "train 0.9"
+  static double place_of(const std::string& group);  // its xxh3 / 2^64
 };
 
 // One of the parts that a set is packed in by as many processes: `--part NUMBER/COUNT`.
@@ -57,6 +55,7 @@ struct PackOptions {
   std::optional<int> tile_px{};  // cut images into tiles of this side; unset: never
   std::optional<double> tile_overlap{}, tile_visibility{}, tile_empty{};  // as TileRule's
   std::optional<double> split{};    // share of the images for OUTPUT/train; sets() has both
+  std::string split_by{};           // "folder" or a pattern of file names: what stays together
   std::optional<SplitSide> side{};  // which of them this is
   std::string part{};  // "3/8": pack this part alone, for merge_parts(); part_of() has the numbers
   int parts = 0;       // pack in so many processes of this machine; 0: in this one

@@ -4,38 +4,82 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <optional>
+#include <regex>
 #include <utility>
 
+#include "preprocess/source_images.h"
 #include "shared/base/error.h"
+#include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/base/parallel.h"
 #include "shared/base/printable.h"
 #include "shared/base/random.h"
 
 namespace retina {
 namespace {
 
-const char* set_name(bool is_train) {
-  return is_train ? "training" : "validation";
+// What equal files have in common, by image: their size and a hash; of most files, which have a
+// size of their own or are missing, none.
+std::vector<std::optional<std::string>> contents_of(const std::vector<ImageInfo>& images,
+                                                    const PackOptions& options) {
+  constexpr std::size_t kPieceBytes = 1 << 16;  // large files that differ, do in the middle or end
+  const SourceImages folder(options.images_folder(), options.format, options.max_file_bytes());
+  std::vector<FoundFile> files(images.size());
+  for_each_parallel(files.size(), options.thread_count(), [&](std::size_t i) {
+    if (folder.find(images[i].file_name, files[i])) files[i] = {};
+  });
+  std::unordered_map<std::uint64_t, int> count_of;  // by size
+  for (const FoundFile& file : files) ++count_of[file.size_bytes];
+  std::vector<std::optional<std::string>> contents(images.size());
+  for_each_parallel(files.size(), options.thread_count(), [&](std::size_t i) {
+    const auto& [path, size_bytes, name] = files[i];
+    if (path.empty() || count_of.at(size_bytes) < 2) return;
+    const std::uint64_t end = size_bytes - std::min<std::uint64_t>(size_bytes, kPieceBytes);
+    contents[i] = cat(size_bytes, " ", xxh3(read_part(path, size_bytes / 2, kPieceBytes)), " ",
+                      xxh3(read_part(path, end, kPieceBytes)));
+  });
+  return contents;
 }
 
-// The file that changes sides so that neither set is empty; nullptr when none has to. It goes to
-// the training set where `to_train` says so.
-const ImageInfo* moved_image(const std::vector<ImageInfo>& images, double share, bool& to_train) {
-  const SplitSide train{.train_share = share};
-  const auto in_train = std::count_if(images.begin(), images.end(),
-                                      [&](const auto& one) { return train.holds(one.file_name); });
-  to_train = in_train == 0;
-  if (in_train > 0 && in_train < std::ssize(images)) return nullptr;
-  const bool are_one_file = std::all_of(images.begin(), images.end(), [&](const auto& one) {
-    return one.file_name == images.front().file_name;
-  });
-  if (are_one_file) return nullptr;
-  const auto distance = [&](const ImageInfo& image) {
-    return std::abs(SplitSide::place_of(image.file_name) - share);
+// By image.
+std::vector<std::string> groups_of(const std::vector<ImageInfo>& images,
+                                   const PackOptions& options) {
+  constexpr std::size_t kLongestName = 4096;  // std::regex takes stack for each character
+  const std::string& by = options.split_by;
+  const std::regex pattern(by == "folder" ? "^(.*)/" : by);
+  std::vector<std::string> groups;
+  bool has_match = by.empty();
+  for (const auto& [id, name, width, height] : images) {
+    std::smatch match;
+    const bool matches =
+        !by.empty() && name.size() <= kLongestName && std::regex_search(name, match, pattern);
+    groups.push_back(matches ? match[match.size() > 1 ? 1 : 0].str() : name);
+    has_match = has_match || matches;
+  }
+  if (!has_match) {
+    throw Error(ErrorKind::kConfig,
+                cat("--split-by ", escaped(by),
+                    ": matches no file name (first: ", escaped(images.front().file_name), ")"));
+  }
+  // Groups with equal files become one, under the first of their names.
+  std::unordered_map<std::string, std::string> united, group_of;
+  const auto whole = [&](std::string group) {
+    for (auto into = united.find(group); into != united.end(); into = united.find(group)) {
+      group = into->second;
+    }
+    return group;
   };
-  return &*std::min_element(images.begin(), images.end(), [&](const auto& a, const auto& b) {
-    return distance(a) < distance(b);
-  });
+  const std::vector<std::optional<std::string>> contents = contents_of(images, options);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    if (!contents[i]) continue;
+    const std::string one = whole(groups[i]);
+    const std::string other = whole(group_of.try_emplace(*contents[i], one).first->second);
+    if (one != other) united[std::max(one, other)] = std::min(one, other);
+  }
+  for (std::string& group : groups) group = whole(group);
+  return groups;
 }
 
 }  // namespace
@@ -73,35 +117,49 @@ std::map<std::int64_t, std::int64_t> PlanBoxes::counts() const {
   return counts;
 }
 
+Annotation PlanBoxes::at(std::size_t i) const {
+  const RecordAnnotation& box = boxes[i];
+  return {.id = box.id,
+          .category_id = category_ids[static_cast<std::size_t>(box.label)],
+          .bbox = box.bbox,
+          .area = box.area,
+          .iscrowd = box.iscrowd};
+}
+
 void keep_side(Instances& instances, PlanBoxes& boxes, std::vector<int>& image_labels,
-               const SplitSide& side, const std::string& name) {
-  bool to_train = false;
-  const ImageInfo* const moved = moved_image(instances.images, side.train_share, to_train);
-  const std::string moved_file = moved != nullptr ? moved->file_name : "";
+               const PackOptions& options) {
+  const auto& [train_share, is_train] = *options.side;
+  const std::vector<std::string> groups = groups_of(instances.images, options);
+  std::vector<double> places;
+  for (const std::string& group : groups) places.push_back(SplitSide::place_of(group));
+  const auto [first, last] = std::minmax_element(places.begin(), places.end());
+  const bool lacks_training = *first >= train_share,
+             lacks_one = lacks_training || *last < train_share;
+  const std::string lack =
+      cat(options.input(), ": --split ", shortest(train_share), " leaves no image for the ",
+          lacks_training ? "training" : "validation", " set");
+  if (*first == *last) {
+    throw Error(ErrorKind::kConfig,
+                cat(lack, " (got ", counted(places.size(), "image"),
+                    places.size() > 1 ? " of one group)" : ")"),
+                "pack two sets of annotations");
+  }
+  if (lacks_one && lacks_training == is_train) {
+    log_info(
+        lack, "; ",
+        escaped(groups[static_cast<std::size_t>((lacks_training ? first : last) - places.begin())]),
+        ", whose hash is nearest to the share, goes there");
+  }
+  const double share = std::clamp(train_share, std::nextafter(*first, 1.0), *last);
   std::vector<ImageInfo> kept;
   std::vector<int> kept_labels;
   constexpr std::uint32_t kForeign = std::numeric_limits<std::uint32_t>::max();
   std::vector<std::uint32_t> place_of(instances.images.size(), kForeign);  // among the kept ones
   for (std::size_t i = 0; i < instances.images.size(); ++i) {
-    ImageInfo& image = instances.images[i];
-    const bool is_moved = moved != nullptr && image.file_name == moved_file;
-    if (is_moved ? to_train != side.is_train : !side.holds(image.file_name)) continue;
+    if ((places[i] < share) != is_train) continue;
     place_of[i] = static_cast<std::uint32_t>(kept.size());
-    kept.push_back(std::move(image));
+    kept.push_back(std::move(instances.images[i]));
     if (!image_labels.empty()) kept_labels.push_back(image_labels[i]);
-  }
-  if (kept.empty() || kept.size() == place_of.size()) {
-    const bool lacks_training = kept.empty() == side.is_train;
-    throw Error(
-        ErrorKind::kConfig,
-        cat(name, ": --split ", shortest(side.train_share), " leaves no image for the ",
-            set_name(lacks_training), " set (got ", counted(instances.images.size(), "image"), ")"),
-        "pack two sets of annotations");
-  }
-  if (moved != nullptr && to_train == side.is_train) {
-    log_info(name, ": --split ", shortest(side.train_share), " gives no image to the ",
-             set_name(to_train), " set; ", escaped(moved_file),
-             ", whose hash is nearest to the share, goes there");
   }
   instances.images = std::move(kept);
   image_labels = std::move(kept_labels);

@@ -44,9 +44,8 @@ class PlanBoxes : public AnnotationList {
   }
   void add(const Annotation& annotation, std::size_t image) override;
   std::size_t size() const override { return boxes.size(); }
-  std::int64_t id(std::size_t i) const override { return boxes[i].id; }
+  Annotation at(std::size_t i) const override;
   std::size_t image(std::size_t i) const override { return image_of[i]; }
-  const std::array<double, 4>& bbox(std::size_t i) const override { return boxes[i].bbox; }
   // By category id.
   std::map<std::int64_t, std::int64_t> counts() const;
 
@@ -66,12 +65,14 @@ struct PackPlan {
   std::vector<RecordAnnotation> boxes{};  // image by image; a copy of the plan would not own them
 };
 
-// Drops the images that do not belong to the side, and their boxes or classes (`image_labels`,
-// empty where there are none). Where one of the two sets would be empty, the image whose place is
-// nearest to the share goes there, which the log says for `name`. Throws kConfig, beginning with
-// `name`, when there is only one image file.
+// Drops the images that do not belong to options.side, and their boxes or classes (`image_labels`,
+// empty where there are none). An image's group, which stays together, is its file name or what
+// --split-by makes of it; images that are equal, byte for byte, unite their groups. Files that have
+// the size of another one are looked into for that. Where one of the two sets would be empty, the
+// group whose place is nearest to the share goes there, which the log says. Throws kConfig when
+// there is only one group, or --split-by matches no name; else as ImageFolder::find, FileReader.
 void keep_side(Instances& instances, PlanBoxes& boxes, std::vector<int>& image_labels,
-               const SplitSide& side, const std::string& name);
+               const PackOptions& options);
 
 // `image_labels`: of a classification set, the class of each image; else empty. `instances` without
 // annotations, which are in `boxes`.

@@ -82,7 +82,6 @@ auto with_old_set(const PackOptions& options, const Use& use) {
 struct PackInput {
   Manifest begun{};
   PackPlan plan{};
-  std::vector<std::string> doubts{};  // sentences for warnings; some are empty
 };
 
 // The result when the output folder holds a set that an earlier run finished from this input.
@@ -118,10 +117,8 @@ std::string equal_names(const CategoryMap& categories) {
              "apart");
 }
 
-void warn_of_doubts(const PackOptions& options, const PackInput& input) {
-  for (const std::string& doubt : input.doubts) {
-    if (!doubt.empty()) log_warning(options.input(), ": ", doubt);
-  }
+void warn_of_notes(const PackOptions& options, const PackInput& input) {
+  for (const std::string& note : input.begun.notes) log_warning(options.input(), ": ", note);
 }
 
 // Whether it is a folder of text files, of which XML has none.
@@ -187,18 +184,20 @@ PackInput read_input(const PackOptions& options, bool may_be_finished) {
     boxes = PlanBoxes(read->instances);
   }
   Instances& instances = read->instances;
-  if (options.side) {
-    keep_side(instances, boxes, read->image_labels, *options.side, options.input());
+  if (options.side && !may_be_finished) {  // a finished set knows its images
+    keep_side(instances, boxes, read->image_labels, options);
   }
 
-  input.doubts = {doubtful_boxes(instances.images, boxes),
-                  unmatchable_annotation(instances.images, boxes), shared_files(instances.images),
-                  rotated_boxes(instances)};
+  std::vector<std::string>& notes = input.begun.notes;
+  notes = box_notes(instances.images, boxes);
+  notes.insert(notes.end(), {unmatchable_annotation(instances.images, boxes),
+                             shared_files(instances.images), rotated_boxes(instances)});
   if (is_coco && !may_be_finished) {
     warn_of_alike_classes(options.input(), instances.categories, boxes.counts(), "boxes");
   }
   input.plan = make_pack_plan(std::move(instances), std::move(boxes), read->image_labels);
-  input.doubts.insert(input.doubts.begin(), equal_names(input.plan.categories));
+  notes.insert(notes.begin(), equal_names(input.plan.categories));
+  std::erase(notes, "");
   return input;
 }
 
@@ -225,7 +224,7 @@ PackResult pack_into(const PackOptions& options, const PackInput& input,
   const OutputFolder folder(options.output);
   if (const auto result = result_of_another(options, input)) return *result;
   if (options.part.empty()) check_has_no_parts(options);
-  warn_of_doubts(options, input);
+  if (options.parts == 0) warn_of_notes(options, input);  // else it is done
   return build_set(options, input.begun, input.plan, used_bytes);
 }
 
@@ -239,8 +238,7 @@ PackResult pack_part(const PackOptions& options, PackInput& whole) {
   try {
     const std::uint64_t used_bytes =
         holds_set(of_part.output) ? 0 : bytes_before_part(options, whole.begun, whole.plan, part);
-    PackInput input{
-        .begun = whole.begun, .plan = take_part(whole.plan, part), .doubts = whole.doubts};
+    PackInput input{.begun = whole.begun, .plan = take_part(whole.plan, part)};
     input.begun.options.pack_part = part.text();
     if (options.parts == 0) whole.plan = {};  // else it is shared memory
     return pack_into(of_part, input, used_bytes);
@@ -259,8 +257,7 @@ PackResult pack_in_processes(const PackOptions& options, PackInput input) {
     if (const auto result = result_of_another(options, input)) return *result;
   }
   check_fits_other_parts(options, input.begun);
-  warn_of_doubts(options, input);
-  input.doubts.clear();
+  warn_of_notes(options, input);
   const int count = options.parts;
   run_processes(count, [&](int i) {
     PackOptions one = options;

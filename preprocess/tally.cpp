@@ -57,7 +57,8 @@ void Tally::add(const Record& record) {
   }
 }
 
-IndexEntry index_entry(const Record& record, const RecordPlace& at, std::span<const int> labels) {
+IndexEntry index_entry(const Record& record, std::uint64_t image_xxh3, const RecordPlace& at,
+                       std::span<const int> labels) {
   const auto trainable =
       std::count_if(record.annotations.begin(), record.annotations.end(),
                     [&](const RecordAnnotation& annotation) {
@@ -72,6 +73,7 @@ IndexEntry index_entry(const Record& record, const RecordPlace& at, std::span<co
           .place = at.place,
           .labels = labels,
           .file_name = record.file_name,
+          .image_xxh3 = image_xxh3,
           .tile = record.tile};
 }
 

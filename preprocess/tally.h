@@ -42,6 +42,7 @@ struct RecordPlace {
   std::uint32_t shard = 0, place = 0;
 };
 // Borrows from the record, and its entry_labels().
-IndexEntry index_entry(const Record& record, const RecordPlace& at, std::span<const int> labels);
+IndexEntry index_entry(const Record& record, std::uint64_t image_xxh3, const RecordPlace& at,
+                       std::span<const int> labels);
 
 }  // namespace retina

@@ -219,11 +219,13 @@ class Verifier {
     Record record =
         decode_indexed_record(bytes, entry, {.folder = options_.folder, .manifest = manifest_});
     const std::vector<int> labels = entry_labels(record);
-    IndexEntry counted = index_entry(record, {.shard = entry.shard, .place = entry.place}, labels);
+    IndexEntry counted = index_entry(record, xxh3(record.image),
+                                     {.shard = entry.shard, .place = entry.place}, labels);
     if (entry.labels.empty()) counted.labels = {};  // an earlier writer's
     if (counted != entry) {
-      throw Error(ErrorKind::kData, cat(shard.name, ": ", record_name(entry),
-                                        ": disagrees with the index in its box counts"));
+      throw Error(ErrorKind::kData,
+                  cat(shard.name, ": ", record_name(entry),
+                      ": disagrees with the index in its box counts or its image"));
     }
     return record;
   }

@@ -16,6 +16,7 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/output.h"
+#include "shared/base/printable.h"
 #include "shared/base/signals.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/comm/communicator.h"
@@ -25,6 +26,7 @@
 #include "shared/model/autocast.h"
 #include "shared/model/device.h"
 #include "shared/ops/own_kernels.h"
+#include "shared/shard/set_notes.h"
 #include "train/initial_model.h"
 #include "train/job.h"
 #include "train/monitor/preview.h"
@@ -170,9 +172,27 @@ void warn_of_the_same_data(const TrainingData& data) {
       log_warning("--train ", set.folder(), ": is there twice: its images count twice");
     }
   }
-  if (data.validation && seen.contains(manifest_hash(data.validation->manifest()))) {
-    log_warning("--validation ", data.validation->folder(),
-                ": is trained on, too: its AP says nothing about other images");
+  if (!data.validation) return;
+  const std::string validation = cat("--validation ", data.validation->folder(), ": ");
+  if (seen.contains(manifest_hash(data.validation->manifest()))) {
+    log_warning(validation, "is trained on, too: its AP says nothing about other images");
+  } else {
+    for (const std::string& note : validation_notes(data.train_shards, *data.validation)) {
+      log_warning(validation, note);
+    }
+  }
+}
+
+// Of each set by itself; rank 0.
+void warn_of_set_notes(const TrainingData& data) {
+  for (const ShardSet& set : data.train_shards) {
+    for (const std::string& note : set.manifest().notes) {
+      log_warning("--train ", set.folder(), ": ", escaped(note, kWholeText));
+    }
+  }
+  if (!data.validation) return;
+  for (const std::string& note : set_notes(data.validation->manifest())) {
+    log_warning("--validation ", data.validation->folder(), ": ", note);
   }
 }
 
@@ -417,6 +437,7 @@ void tell_start(const Job& job) {
     if (!left_out.empty()) log_warning("--validation ", left_out);
   }
   warn_of_the_same_data(*job.data);
+  warn_of_set_notes(*job.data);
 }
 
 void tell_memory(const MemoryPlan& plan, const Job& job) {

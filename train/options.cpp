@@ -244,12 +244,8 @@ void check_length(const TrainOptions& o) {
   const AdaptiveScheduleOptions& rule = o.schedule.rule;
   at_least("early-stop", rule.early_stop_patience, 0);
   require(rule.stop_at >= 0 && rule.stop_at <= 1, "stop-at-ap", rule.stop_at, "0 to 1");
-  const bool stops_early = rule.early_stop_patience > 0, has_goal = rule.stop_at > 0;
-  if (!stops_early && !has_goal && !o.watches_validation()) return;
-  const std::string judge =
-      stops_early ? "--early-stop"
-      : has_goal  ? "--stop-at-ap"
-                  : cat("--plateau-metric ", word_of(kPlateauMetrics, rule.plateau_metric));
+  const std::string judge = o.judge();
+  if (judge.empty()) return;
   if (o.validation.shards.empty()) {
     throw Error(ErrorKind::kUsage, cat(judge, ": there is no --validation set to judge by"),
                 "give --validation SHARDS");
@@ -352,6 +348,14 @@ void TrainOptions::validate() const {
   model_config(1).validate();
   check_loss(loss);
   loss.validate();
+}
+
+std::string TrainOptions::judge() const {
+  const AdaptiveScheduleOptions& rule = schedule.rule;
+  if (rule.early_stop_patience > 0) return "--early-stop";
+  if (rule.stop_at > 0) return "--stop-at-ap";
+  if (!watches_validation()) return "";
+  return cat("--plateau-metric ", word_of(kPlateauMetrics, rule.plateau_metric));
 }
 
 bool TrainOptions::watches_validation() const {

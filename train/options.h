@@ -169,6 +169,7 @@ struct TrainOptions {
   ImageSize synthetic_image_size() const;
   bool writes() const { return !output.empty(); }
   bool classifies() const { return task == Task::kClassification; }
+  std::string judge() const;        // the option that goes by validation; "": none
   bool watches_validation() const;  // the learning rate depends on its AP or top-1
   // A detector keeps what it starts from, as torchvision's; a classifier learns all of it anew.
   bool freezes() const { return !from_scratch() && !classifies(); }

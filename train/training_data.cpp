@@ -99,6 +99,12 @@ std::vector<ShardSet> open_sets(const TrainOptions& options) {
     const ShardSet& set =
         sets.emplace_back(folder, options.scratch, options.data.stage.limit_bytes);
     check_task(set.manifest(), options.task, folder);
+    if (is_tiled(set.index()) != is_tiled(sets.front().index())) {
+      throw Error(ErrorKind::kConfig,
+                  cat("--train: ", folder, " and ", sets.front().folder(),
+                      ": the one holds tiles, the other whole images"),
+                  "pack both with the same --tile, or both without");
+    }
     if (options.data.sampler == Sampler::kClassBalanced) check_tells_classes(set.index(), folder);
   }
   return sets;
@@ -146,6 +152,13 @@ TrainingData::TrainingData(const TrainOptions& options) {
     validation.emplace(options.validation.shards, options.scratch, options.data.stage.limit_bytes);
     check_task(validation->manifest(), options.task, options.validation.shards);
     check_validation_classes(train_shards.front(), *validation);
+    if (!options.judge().empty() && !options.classifies() &&
+        validation->manifest().counts.trainable == 0) {
+      throw Error(
+          ErrorKind::kConfig,
+          cat(options.judge(), ": no image of ", validation->folder(), " has a box to judge by"),
+          "give a --validation set with boxes, or leave the option out");
+    }
     validation_fingerprint =
         validation_identity(manifest_hash(validation->manifest()), options.validation.images,
                             validation->index().size());

@@ -13,6 +13,7 @@
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "shared/model/network_shape.h"
+#include "shared/shard/set_notes.h"
 #include "train/plan/image_names.h"
 #include "train/run/continuation.h"
 #include "train/run/initial_weights.h"
@@ -106,7 +107,8 @@ TrainingRun::TrainingRun(Job& own)
   detect.decode_threads = threads.first;
   detect.most_decode_threads = threads.most;
   detect.max_images = options.validation.images;
-  validation_ = make_validation(*own.data->validation, replica.task(), detect);
+  validation_ = make_validation(*own.data->validation, replica.task(), detect,
+                                shared_images(own.data->train_shards, *own.data->validation).ids);
 }
 
 RunState TrainingRun::restore(const Checkpoint& checkpoint, const std::string& source) {

@@ -374,6 +374,11 @@ std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const 
   std::vector<std::string> names;
   for (const FoundImage& one : found.images) names.push_back(one.name);
   if (options.output_format == OutputFormat::kYolo) check_yolo_label_names(names);
+  for (const std::string& name : names) {
+    if (options.output_format != OutputFormat::kCsv || one_line(name) == name) continue;
+    throw Error(ErrorKind::kConfig, cat(escaped(name), ": no line of CSV holds this name"),
+                "rename it");
+  }
   if (options.output_format == OutputFormat::kGeojson) check_geo_tags(found);
   auto folder = std::make_unique<EvaluationFolder>(options.output);
   if (!folder->begin_images(detection_identity(options, "images", content_hash(found.images)),

@@ -25,6 +25,7 @@
 #include "shared/model/device.h"
 #include "shared/onnx/isolated_session.h"
 #include "shared/ops/own_kernels.h"
+#include "shared/shard/set_notes.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -183,6 +184,7 @@ class ShardEvaluation {
                     .boxes = boxes,
                     .metrics = metrics,
                     .shards = &*shards_,
+                    .notes = set_notes(shards_->manifest()),
                     .on_progress = on_progress});
   }
 

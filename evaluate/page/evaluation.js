@@ -141,6 +141,6 @@ sheet.addEventListener("close", () => setAddress(""));
 window.addEventListener("hashchange", showAddressed);
 
 function finishEvaluation() {
-  finishPage();
+  finishPage(true);
   showAddressed();
 }

@@ -7,6 +7,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {
@@ -217,7 +218,8 @@ bool is_header(const std::vector<std::string>& fields) {
 std::string CsvColumn::of(const std::vector<std::string>& fields) const {
   const auto place = static_cast<std::size_t>(number);
   if (!is_there() || place >= fields.size()) return "";
-  return std::string(trimmed(fields[place]));
+  const std::string_view text = trimmed(fields[place]);
+  return std::string(text.substr(text.starts_with('\'') && begins_formula(text) ? 1 : 0));
 }
 
 CsvLayout csv_layout(const std::string& path, const std::vector<TextLine>& lines) {

@@ -44,7 +44,7 @@ std::vector<Headline> class_metrics_of(const DataPageInput& input, const ClassFi
 }
 
 std::vector<Finding> class_findings(const DataPageInput& input, const ClassFindings& found) {
-  std::vector<Finding> list;
+  std::vector<Finding> list = noted_findings(input);
   if (input.manifest.counts.quarantined > 0) list.push_back(quarantine_finding(input));
   if (found.repeats.contradictory > 0) {
     list.push_back({.text = cat(grouped(found.repeats.contradictory, "image is", "images are"),

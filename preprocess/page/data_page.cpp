@@ -188,7 +188,7 @@ std::vector<Headline> metrics(const DataPageInput& input, const Findings& found)
 
 std::vector<Finding> findings(const DataPageInput& input, const Findings& found) {
   const ManifestCounts& counts = input.manifest.counts;
-  std::vector<Finding> list;
+  std::vector<Finding> list = noted_findings(input);
   if (counts.quarantined > 0) list.push_back(quarantine_finding(input));
   if (found.repeats.contradictory > 0) {
     list.push_back({.text = cat(grouped(found.repeats.contradictory, "image is", "images are"),

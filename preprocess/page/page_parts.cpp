@@ -15,6 +15,7 @@
 #include "shared/data/record_image.h"
 #include "shared/image/draw.h"
 #include "shared/image/resize.h"
+#include "shared/shard/set_notes.h"
 
 namespace retina {
 namespace {
@@ -188,6 +189,12 @@ Headline classes_headline(const ClassSizes& counts) {
   return {"classes", cat(counts.by_count.size()),
           counts.few == 0 ? cat("all with ", counts.enough, " ", counts.many, " or more")
                           : cat(counts.few, " with fewer than ", counts.enough, " ", counts.many)};
+}
+
+std::vector<Finding> noted_findings(const DataPageInput& input) {
+  std::vector<Finding> list;
+  for (const std::string& note : set_notes(input.manifest)) list.push_back({.text = note + "."});
+  return list;
 }
 
 Finding few_finding(const DataPageInput& input, const ClassSizes& counts, const char* advice) {

@@ -61,6 +61,9 @@ Finding few_finding(const DataPageInput& input, const ClassSizes& counts, const 
 // The largest classes; `total` is what all have together.
 Histogram class_histogram(const DataPageInput& input, const ClassSizes& counts, std::int64_t total);
 
+// The first ones: set_notes().
+std::vector<Finding> noted_findings(const DataPageInput& input);
+
 // Images that are in the set more than once, byte for byte.
 struct Repeats {
   std::vector<std::vector<std::size_t>> groups{};  // of DataFacts::identical_images()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ._checks import damaged, data_error, matches_xxh3, newer
 
-_FORMAT, _NEWEST_MANIFEST, _NEWEST_INDEX = "retina-batch shards", 2, 4
+_FORMAT, _NEWEST_MANIFEST, _NEWEST_INDEX = "retina-batch shards", 2, 6
 _TASKS = ("detection", "classification")
 # The manifest's text ends with its own hash, which is of the text with zeros in the place of the digits.
 _HASH_KEY, _HASH_DIGITS, _END = b'"xxh3": "', 16, b'"\n}\n'
@@ -132,15 +132,19 @@ def read_index(manifest: Manifest) -> Index:
         raise damaged(path, "is damaged, or belongs to another data set (its checksum does not match)")
     entries = numpy.frombuffer(content, _ENTRY, count, _INDEX_HEADER.size)
     _check_places(entries, manifest)
-    # Labels came with version 2, names with version 3, tiles with version 4.
+    # Labels came with version 2, names with version 3, tiles with version 4 and the images' hashes with 5.
     at = _skip_labels(content, rows_at, count, path) if version > 1 else rows_at
     names, at = _file_names(content, at, count, path) if version > 2 else ([""] * count, at)
     tiles = None
-    if version > 3:
+    if version in (4, 6):
         if at + 16 * count > len(content):
             raise damaged(path, "ends inside its tiles")
         tiles = numpy.frombuffer(content, "<u4", 4 * count, at).reshape(count, 4)
         at += 16 * count
+    if version > 4:
+        at += 8 * count
+    if at > len(content):
+        raise damaged(path, "ends inside its hashes")
     if at != len(content):
         raise damaged(path, f"has {len(content) - at} bytes too many")
     return Index(entries, names, tiles)

@@ -1,5 +1,6 @@
 #include "shared/base/printable.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "shared/base/cat.h"
@@ -15,6 +16,16 @@ bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7F;
   return character.size() == 2 && first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
+}
+
+// Those that change what a line looks like without being seen: zero-width characters, separators of
+// lines, and the Bidi_Control property of Unicode. `plain` in shared/report/kit has the same.
+bool is_invisible(std::string_view character) {
+  if (character == "\u061c") return true;
+  if (character.size() != 3) return false;
+  return (character >= "\u200b" && character <= "\u200f") ||
+         (character >= "\u2028" && character <= "\u202e") ||
+         (character >= "\u2066" && character <= "\u2069") || character == "\ufeff";
 }
 
 void append_escape(std::string& out, char c) {
@@ -107,7 +118,20 @@ std::string printable(std::string_view text) {
   return shown;
 }
 std::string escaped(std::string_view text, std::size_t max_characters) {
-  return with_escapes(text, max_characters, is_control);
+  return with_escapes(text, max_characters, [](std::string_view character) {
+    return is_control(character) || is_invisible(character);
+  });
+}
+
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (bool has_gap = false; !text.empty();) {
+    const std::string_view character = text.substr(0, std::max<std::size_t>(utf8_length(text), 1));
+    text.remove_prefix(character.size());
+    if (!is_control(character)) line += cat(has_gap && !line.empty() ? " " : "", character);
+    has_gap = is_control(character);
+  }
+  return line;
 }
 
 std::string image_name(std::int64_t id, std::string_view file_name) {

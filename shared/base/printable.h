@@ -18,9 +18,14 @@ inline constexpr std::size_t kNameCharacters = 200;
 inline constexpr std::size_t kWholeText = std::string_view::npos;
 
 // For names in any language (of classes, of images): control characters, which would move the
-// cursor or write another line, become "\n", "\t", "\x1b"; all other UTF-8 stays. Bytes that are
-// not UTF-8 are escaped too. Behind `max_characters` of the text it ends with "…".
+// cursor or write another line, become "\n", "\t", "\x1b"; so do, byte by byte, invisible ones that
+// turn the direction of a line or hide in it. All other UTF-8 stays. Bytes that are not UTF-8 are
+// escaped too. Behind `max_characters` of the text it ends with "…".
 std::string escaped(std::string_view text, std::size_t max_characters = kNameCharacters);
+
+// The rule for names of classes, which lines of CSV and of lists must hold: control characters in a
+// row become one space, those at either end nothing. The rest stays.
+std::string one_line(std::string_view text);
 
 // How messages, pages and drawings name an image of a data set, so that people find their
 // photograph: "street/17.jpg (image 64)", escaped; "image 64" where the file's name is not known,

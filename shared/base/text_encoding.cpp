@@ -223,6 +223,11 @@ std::string declared_in_comment(std::string_view text) {
 
 }  // namespace
 
+bool begins_formula(std::string_view text) {
+  const std::size_t begin = text.find_first_of("=+-@");
+  return begin != std::string_view::npos && begin == text.find_first_not_of('\'');
+}
+
 std::size_t utf8_length(std::string_view text) {
   utf8proc_int32_t character = 0;
   return static_cast<std::size_t>(std::max<utf8proc_ssize_t>(next_character(text, character), 0));

@@ -8,6 +8,10 @@
 
 namespace retina {
 
+// Whether a spreadsheet would compute a cell with this text; behind apostrophes, too. In CSV such a
+// cell has one more apostrophe before it, which makes it text: who reads the cell takes it off.
+bool begins_formula(std::string_view text);
+
 // Length of the UTF-8 character that `text` begins with; 0 when it is not one. Not empty.
 std::size_t utf8_length(std::string_view text);
 

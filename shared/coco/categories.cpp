@@ -11,6 +11,7 @@
 namespace retina {
 
 CategoryMap::CategoryMap(Categories categories) : categories_(std::move(categories)) {
+  for (Category& one : categories_) one.name = one_line(one.name);
   std::sort(categories_.begin(), categories_.end(),
             [](const Category& a, const Category& b) { return a.id < b.id; });
   for (std::size_t i = 1; i < categories_.size(); ++i) {

@@ -15,7 +15,8 @@ namespace retina {
 class CategoryMap {
  public:
   CategoryMap() = default;
-  // Any order; sorts by id. Throws kData on duplicate ids.
+  // Any order; sorts by id. Names become one_line(): here those of all sources come by. Throws
+  // kData on duplicate ids.
   explicit CategoryMap(Categories categories);
 
   int size() const { return static_cast<int>(categories_.size()); }

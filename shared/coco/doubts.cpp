@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -123,25 +124,101 @@ class ImagesById {
   const ImageInfo* last_ = nullptr;
 };
 
+// Which of `count` things repeat an earlier one by its hash, and the first that does, with the
+// earlier one. Sorted hashes first: there may be tens of millions.
+struct Repeats {
+  std::ptrdiff_t count = 0;
+  std::size_t earlier = 0, first = 0;
+};
+
+Repeats find_repeats(std::size_t count, const std::function<std::uint64_t(std::size_t)>& hash_of) {
+  std::vector<std::uint64_t> hashes;
+  hashes.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) hashes.push_back(hash_of(i));
+  std::sort(hashes.begin(), hashes.end());
+  Repeats found{.count = hashes.end() - std::unique(hashes.begin(), hashes.end())};
+  std::unordered_map<std::uint64_t, std::size_t> known;
+  for (std::size_t i = 0; found.count > 0; ++i) {
+    const auto [before, is_new] = known.emplace(hash_of(i), i);
+    if (is_new) continue;
+    found.earlier = before->second;
+    found.first = i;
+    break;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
   BoxReadings readings;
   for (std::size_t i = 0; i < truth.size(); ++i) {
-    readings.add(&images[truth.image(i)], truth.bbox(i),
-                 [&] { return cat("annotation ", truth.id(i)); });
+    const Annotation one = truth.at(i);
+    readings.add(&images[truth.image(i)], one.bbox, [&] { return cat("annotation ", one.id); });
   }
   return readings.doubt();
 }
 
-std::string doubtful_boxes(const Instances& truth) {
-  ImagesById images(truth.images);
-  BoxReadings readings;
-  for (const Annotation& one : truth.annotations) {
-    readings.add(images.image_with(one.image_id), one.bbox,
-                 [&] { return cat("annotation ", one.id); });
+std::string doubled_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
+  const auto [count, earlier, first] = find_repeats(truth.size(), [&](std::size_t i) {
+    const Annotation one = truth.at(i);
+    const bool may_repeat = one.iscrowd || !(one.bbox[2] > 0) || !(one.bbox[3] > 0);
+    const double parts[] = {static_cast<double>(truth.image(i)),
+                            may_repeat ? static_cast<double>(i) : -1,
+                            static_cast<double>(one.category_id),
+                            one.bbox[0],
+                            one.bbox[1],
+                            one.bbox[2],
+                            one.bbox[3]};
+    return xxh3(parts, sizeof parts);
+  });
+  if (count == 0) return "";
+  return cat(
+      counted(count, "box repeats", "boxes repeat"),
+      " another one of the same image and class (first: ",
+      text_of({.image = &images[truth.image(first)],
+               .box = cat("annotations ", truth.at(earlier).id, " and ", truth.at(first).id)}),
+      "): a detection finds one of the two, and the other counts as missed; remove ",
+      count == 1 ? "it" : "them");
+}
+
+std::string impossible_areas(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
+  std::int64_t count = 0;
+  std::string first;
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    const Annotation one = truth.at(i);
+    const double width = one.bbox[2], height = one.bbox[3];
+    // An outline may reach over its box by a pixel, and be rounded.
+    const bool is_possible = one.area > 0 && one.area <= 1.01 * (width + 1) * (height + 1);
+    if (one.iscrowd || !(width > 0) || !(height > 0) || is_possible) continue;
+    if (count++ > 0) continue;
+    first = text_of({.image = &images[truth.image(i)],
+                     .box = cat("annotation ", one.id, ": ", shortest(one.area), " for ",
+                                shortest(width), " x ", shortest(height), " px")});
   }
-  return readings.doubt();
+  if (count == 0) return "";
+  return cat(counted(count, "area is", "areas are"),
+             " impossible, 0 or more than the box has (first: ", first,
+             "): AP of small, medium and large objects sorts them by it; correct ",
+             count == 1 ? "it" : "them", " or leave \"area\" out");
+}
+
+std::vector<std::string> box_notes(const std::vector<ImageInfo>& images,
+                                   const AnnotationList& truth) {
+  std::vector<std::string> notes{doubtful_boxes(images, truth), doubled_boxes(images, truth),
+                                 impossible_areas(images, truth)};
+  std::erase(notes, "");
+  return notes;
+}
+
+std::vector<std::string> box_notes(const Instances& truth) {
+  ImagesById images(truth.images);
+  std::vector<Annotation> all;
+  AnnotationVector list(all);
+  for (const Annotation& one : truth.annotations) {
+    list.add(one, static_cast<std::size_t>(images.image_with(one.image_id) - truth.images.data()));
+  }
+  return box_notes(truth.images, list);
 }
 
 std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections) {
@@ -157,7 +234,7 @@ std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>&
 std::string unmatchable_annotation(const std::vector<ImageInfo>& images,
                                    const AnnotationList& truth) {
   std::size_t i = 0;
-  while (i < truth.size() && truth.id(i) != 0) ++i;
+  while (i < truth.size() && truth.at(i).id != 0) ++i;
   if (i == truth.size()) return "";
   return cat(
       "annotation id 0 (image ", images[truth.image(i)].id,
@@ -166,35 +243,14 @@ std::string unmatchable_annotation(const std::vector<ImageInfo>& images,
 }
 
 std::string shared_files(const std::vector<ImageInfo>& images) {
-  // By hashes: the names themselves may be millions.
-  const auto hash_of = [&](const ImageInfo& image) {
-    std::string name = plain_spelling(image.file_name);
+  const auto [count, first, second] = find_repeats(images.size(), [&](std::size_t i) {
+    std::string name = plain_spelling(images[i].file_name);
     while (name.starts_with("./")) name.erase(0, 2);
-    return xxh3(name);
-  };
-  std::vector<std::uint64_t> hashes;
-  hashes.reserve(images.size());
-  for (const ImageInfo& image : images) {
-    if (!image.file_name.empty()) hashes.push_back(hash_of(image));
-  }
-  std::sort(hashes.begin(), hashes.end());
-  const auto count =
-      std::ssize(hashes) - std::distance(hashes.begin(), std::unique(hashes.begin(), hashes.end()));
+    return xxh3(name.empty() ? cat("/", i) : name);
+  });
   if (count == 0) return "";
-
-  // The first one whose file another image had.
-  std::unordered_map<std::uint64_t, const ImageInfo*> known;
-  const ImageInfo *first = nullptr, *second = nullptr;
-  for (const ImageInfo& image : images) {
-    if (image.file_name.empty()) continue;
-    const auto [before, is_new] = known.emplace(hash_of(image), &image);
-    if (is_new) continue;
-    first = before->second;
-    second = &image;
-    break;
-  }
   return cat(counted(count, "image"), count == 1 ? " has" : " have", " the file of another image (",
-             escaped(second->file_name), ": ", first->id, " and ", second->id,
+             escaped(images[second].file_name), ": ", images[first].id, " and ", images[second].id,
              "): each is trained on with its own boxes alone, the others' count as background");
 }
 

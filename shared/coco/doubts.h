@@ -14,10 +14,21 @@ namespace retina {
 // whether they read better as corners, as shares of the image or as percent of it, else how many
 // reach beyond their image by more than a pixel and 1 % of its side and how many have less than
 // half their area in it, with the first one's image and annotation.
-std::string doubtful_boxes(const Instances& truth);
 std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
 // The same of detections on these images; those on others are passed over.
 std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections);
+
+// Boxes that an image has twice, with the same class: matching finds one of them at most.
+std::string doubled_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
+
+// Areas of boxes, crowds aside, that no outline inside them has: 0 or less, or more than the box.
+// An outline's area is smaller than its box.
+std::string impossible_areas(const std::vector<ImageInfo>& images, const AnnotationList& truth);
+
+// What the three above say of ground truth.
+std::vector<std::string> box_notes(const std::vector<ImageInfo>& images,
+                                   const AnnotationList& truth);
+std::vector<std::string> box_notes(const Instances& truth);
 
 // pycocotools takes id 0 for "no match": a box that is never found.
 std::string unmatchable_annotation(const std::vector<ImageInfo>& images,

@@ -186,7 +186,7 @@ class References {
     if (!bad_image_ && !bad_category) return;
     const bool is_image = bad_image_ && (!bad_category || bad_image_->first <= bad_category->first);
     const auto& [number, id] = is_image ? *bad_image_ : *bad_category;
-    fail(cat(path, ": annotations[", number, "] (id ", all.id(number),
+    fail(cat(path, ": annotations[", number, "] (id ", all.at(number).id,
              "): ", is_image ? "image_id " : "category_id ", id, " is not among the ",
              is_image ? "images" : "categories"));
   }
@@ -197,27 +197,6 @@ class References {
   std::optional<std::size_t> image_{};
   std::optional<std::pair<std::size_t, std::int64_t>> bad_image_{};  // the first one's number
   std::unordered_map<std::int64_t, std::size_t> categories_{};  // each with the first one's number
-};
-
-class AnnotationVector : public AnnotationList {
- public:
-  explicit AnnotationVector(std::vector<Annotation>& all) : all_(all) {}
-  void reserve(std::size_t count) override {
-    all_.reserve(count);
-    images_.reserve(count);
-  }
-  void add(const Annotation& annotation, std::size_t image) override {
-    all_.push_back(annotation);
-    images_.push_back(static_cast<std::uint32_t>(image));
-  }
-  std::size_t size() const override { return all_.size(); }
-  std::int64_t id(std::size_t i) const override { return all_[i].id; }
-  std::size_t image(std::size_t i) const override { return images_[i]; }
-  const std::array<double, 4>& bbox(std::size_t i) const override { return all_[i].bbox; }
-
- private:
-  std::vector<Annotation>& all_;
-  std::vector<std::uint32_t> images_{};
 };
 
 }  // namespace

@@ -47,10 +47,30 @@ class AnnotationList {
   // `image` is the place of its image in Instances::images.
   virtual void add(const Annotation& annotation, std::size_t image) = 0;
   virtual std::size_t size() const = 0;
-  // Of annotation number i.
-  virtual std::int64_t id(std::size_t i) const = 0;
+  // Annotation number i; its image by image(i) alone.
+  virtual Annotation at(std::size_t i) const = 0;
   virtual std::size_t image(std::size_t i) const = 0;
-  virtual const std::array<double, 4>& bbox(std::size_t i) const = 0;
+};
+
+// In `all`, as they come.
+class AnnotationVector : public AnnotationList {
+ public:
+  explicit AnnotationVector(std::vector<Annotation>& all) : all_(all) {}
+  void reserve(std::size_t count) override {
+    all_.reserve(count);
+    images_.reserve(count);
+  }
+  void add(const Annotation& annotation, std::size_t image) override {
+    all_.push_back(annotation);
+    images_.push_back(static_cast<std::uint32_t>(image));
+  }
+  std::size_t size() const override { return all_.size(); }
+  Annotation at(std::size_t i) const override { return all_[i]; }
+  std::size_t image(std::size_t i) const override { return images_[i]; }
+
+ private:
+  std::vector<Annotation>& all_;
+  std::vector<std::uint32_t> images_{};
 };
 
 // Reads and checks the file at `path`. Keys that are not needed (segmentation, licenses, ...) are

@@ -33,8 +33,8 @@ int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
   return static_cast<int>(value);
 }
 
-// The part after the entries: a row of labels for each image, then its file name, then a tile's
-// place.
+// The part after the entries: a row of labels for each image, then its file name, a tile's place
+// and the image's hash.
 void put_rows(std::string& bytes, const ImageIndex& index) {
   for (const IndexEntry& entry : index) {
     put(bytes, static_cast<std::uint32_t>(entry.labels.size()));
@@ -51,6 +51,7 @@ void put_rows(std::string& bytes, const ImageIndex& index) {
       put(bytes, static_cast<std::uint32_t>(number));
     }
   }
+  for (const IndexEntry& entry : index) put(bytes, entry.image_xxh3);
 }
 
 }  // namespace
@@ -70,8 +71,8 @@ class IndexDecoder {
     if (header.size() < kHeaderBytes || !header.starts_with(kIndexMagic)) {
       fail_damaged(name_, "is not an image index of a shard set");
     }
-    // Lengths before the hash, which is over what they say; labels, names and
-    // tiles came with versions 2, 3 and 4.
+    // Lengths before the hash, which is over what they say; labels, names, tiles and the images'
+    // hashes came with versions 2, 3, 4 and 5.
     const auto version = get<std::uint16_t>(header, kIndexVersionAt);
     if (version > kIndexVersion) fail_newer(name_, "index", version, kIndexVersion);
     const auto count = get<std::uint64_t>(header, kCountAt);
@@ -88,7 +89,11 @@ class IndexDecoder {
     for (std::size_t i = 0; version > 1 && i < count; ++i) read_labels(i);
     index_.file_names_.reserve(count, left());
     for (std::size_t i = 0; version > 2 && i < count; ++i) read_file_name(i);
-    for (std::size_t i = 0; version > 3 && i < count; ++i) read_tile(index_.images_[i]);
+    const bool has_tiles = version == 4 || version == kIndexVersion;
+    for (std::size_t i = 0; has_tiles && i < count; ++i) read_tile(index_.images_[i]);
+    for (std::size_t i = 0; version > 4 && i < count; ++i) {
+      index_.images_[i].image_xxh3 = get<std::uint64_t>(take(sizeof(std::uint64_t)), 0);
+    }
     if (left() > 0) fail_damaged(name_, cat("has ", left(), " bytes too many"));
     return std::move(index_);
   }
@@ -168,7 +173,7 @@ class IndexDecoder {
 
   // The next bytes; they stay until the next call.
   std::string_view take(std::uint64_t count) {
-    if (left() < count) fail_damaged(name_, "ends inside its labels or file names");
+    if (left() < count) fail_damaged(name_, "ends inside its rows");
     if (piece_.size() - at_ < count) {
       piece_.resize(std::min(left(), std::max(count, kPieceBytes)));
       at_ = 0;
@@ -196,7 +201,8 @@ class IndexDecoder {
 bool operator==(const IndexEntry& a, const IndexEntry& b) {
   const auto numbers = [](const IndexEntry& entry) {
     return std::tie(entry.image_id, entry.width, entry.height, entry.box_count,
-                    entry.trainable_count, entry.shard, entry.place, entry.file_name, entry.tile);
+                    entry.trainable_count, entry.shard, entry.place, entry.file_name,
+                    entry.image_xxh3, entry.tile);
   };
   return numbers(a) == numbers(b) && std::ranges::equal(a.labels, b.labels);
 }
@@ -239,7 +245,8 @@ void ImageIndex::push_back(const IndexEntry& entry) {
                      .box_count = entry.box_count,
                      .trainable_count = entry.trainable_count,
                      .shard = entry.shard,
-                     .place = entry.place});
+                     .place = entry.place,
+                     .image_xxh3 = entry.image_xxh3});
   labels_.push_back(entry.labels, place);
   file_names_.push_back(entry.file_name, place);
   if (entry.tile) tiles_.push_back(*entry.tile);
@@ -257,7 +264,8 @@ IndexEntry ImageIndex::operator[](std::size_t place) const {
                    .shard = image.shard,
                    .place = image.place,
                    .labels = labels_[place],
-                   .file_name = {name.data(), name.size()}};
+                   .file_name = {name.data(), name.size()},
+                   .image_xxh3 = image.image_xxh3};
   if (!tiles_.empty()) entry.tile = tiles_[place];
   return entry;
 }

@@ -18,9 +18,9 @@
 namespace retina {
 
 // The newest version in an index header. Part of the format; never renumber.
-inline constexpr std::uint16_t kIndexVersion = 4;
-// An index without tiles keeps the version that earlier readers open.
-inline constexpr std::uint16_t kUntiledIndexVersion = 3;
+inline constexpr std::uint16_t kIndexVersion = 6;
+// Of an index without tiles.
+inline constexpr std::uint16_t kUntiledIndexVersion = 5;
 
 // One image. Its labels and file name are borrowed: from the index that it is of, or from whoever
 // makes it for one.
@@ -36,6 +36,8 @@ struct IndexEntry {
   // class. Version 1 has none.
   std::span<const int> labels = {};
   std::string_view file_name = {};  // the record's; versions 1 and 2 have none
+  // Of the stored image's bytes: equal images have equal hashes. 0 in versions below 5.
+  std::uint64_t image_xxh3 = 0;
   // Of a tile, whose image_id and file_name are those of the whole image. In a set all records are
   // tiles, or none.
   std::optional<TilePlace> tile = {};
@@ -72,6 +74,7 @@ class ImageIndex {
     std::int64_t image_id = 0;
     int width = 0, height = 0;
     std::uint32_t box_count = 0, trainable_count = 0, shard = 0, place = 0;
+    std::uint64_t image_xxh3 = 0;
     friend bool operator==(const Image&, const Image&) = default;
   };
   // A row of values for each image.

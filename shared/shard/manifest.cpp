@@ -285,6 +285,11 @@ std::string encode_manifest(const Manifest& manifest) {
     json.end_object();
   }
   json.end_array();
+  if (!manifest.notes.empty()) {
+    json.key("notes").begin_array();
+    for (const std::string& note : manifest.notes) json.value(note);
+    json.end_array();
+  }
   json.key("index").begin_object();
   write_file_fields(json, manifest.index);
   json.end_object().key("quarantine").begin_object();
@@ -334,6 +339,10 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
   read_categories(root.at("categories"), manifest);
   if (task == Task::kDetection) {
     manifest.box_sizes = read_box_sizes(root.at("box_sizes"), manifest.counts.trainable);
+  }
+  const std::size_t note_count = root.has("notes") ? root.at("notes").size() : 0;
+  for (std::size_t i = 0; i < note_count; ++i) {
+    manifest.notes.push_back(root.at("notes").at(i).as_string());
   }
   return manifest;
 }

@@ -59,7 +59,7 @@ struct ManifestOptions {
   ExifPolicy exif = ExifPolicy::kIgnore;
   ImageCheck check = ImageCheck::kFull;
   std::string stretch{};  // percentiles of samples above 8 bits, "2,98"; empty: the upper 8 bits
-  std::string part{};     // of --split: "train 0.9", "validation 0.9"; empty: all images
+  std::string part{};     // of --split: "train 0.9", "validation 0.9 by folder"; empty: all images
   std::optional<TileRule> tile{};  // the records are tiles
   std::string pack_part{};         // of a part that waits for its merge: "2/3"; empty: a whole set
 
@@ -101,6 +101,8 @@ struct Manifest {
   ManifestCounts counts{};
   BoxHistogram box_sizes{};  // of counts.trainable boxes
   std::vector<ManifestShard> shards{};
+  // Of its annotations, what to know before training (set_notes.h): sentences, mostly none.
+  std::vector<std::string> notes{};
   ManifestFile index{}, quarantine{};
 
   int class_count() const { return static_cast<int>(categories.size()); }

@@ -90,5 +90,27 @@ TEST(LibraryReason, KeepsWhatHasNoPlace) {
   EXPECT_EQ(library_reason("read file.cpp: it is gone"), "read file.cpp: it is gone");
 }
 
+TEST(Escaped, WhatTurnsALineOrHidesInItIsShown) {
+  EXPECT_EQ(escaped("cat\u202egnp.jpg"), "cat\\xe2\\x80\\xaegnp.jpg");
+  for (const char* hidden :
+       {"\u061c", "\u200b", "\u200f", "\u2028", "\u202a", "\u2066", "\u2069", "\ufeff"}) {
+    EXPECT_EQ(escaped(hidden).substr(0, 2), "\\x");
+  }
+  for (const char* shown :
+       {"\u061b", "\u200a", "\u2010", "\u202f", "\u206a", "\u00e9", "\U0001f600"}) {
+    EXPECT_EQ(escaped(shown), shown);
+  }
+}
+
+TEST(OneLine, ControlCharactersBecomeOneSpaceAndNothingAtTheEnds) {
+  EXPECT_EQ(one_line("cat"), "cat");
+  EXPECT_EQ(one_line(" big cat "), " big cat ");
+  EXPECT_EQ(one_line("\n\tbig\r\n\x7F"
+                     "cat\xC2\x85"),
+            "big cat");
+  EXPECT_EQ(one_line("\n"), "");
+  EXPECT_EQ(one_line("\u00e9\xFF\u202e"), "\u00e9\xFF\u202e");
+}
+
 }  // namespace
 }  // namespace retina

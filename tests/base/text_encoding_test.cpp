@@ -145,6 +145,15 @@ TEST(TextEncoding, WhatIsNotUtf8IsNamedWithItsLine) {
             "a.txt: line 1: is not UTF-8 (got \"" + std::string(30, 'x') + "\\xe9yyyyyyyyy\")");
 }
 
+TEST(TextEncoding, CellsThatASpreadsheetComputesAreKnown) {
+  for (const char* text : {"=1+1", "+cat", "-", "@SUM(A1)", "'=1", "''@"}) {
+    EXPECT_TRUE(begins_formula(text)) << text;
+  }
+  for (const char* text : {"", "cat", "'", "'tis", "a=b", " =", "''", "'a="}) {
+    EXPECT_FALSE(begins_formula(text)) << text;
+  }
+}
+
 TEST(TextEncoding, LettersOfAnyScriptHaveACase) {
   EXPECT_EQ(lower_case("Cat 1\\x"), "cat 1\\x");
   EXPECT_EQ(lower_case("\xD0\x9A\xD0\x9E\xD0\xA2 \xC3\x84"), "\xD0\xBA\xD0\xBE\xD1\x82 \xC3\xA4");

@@ -21,6 +21,15 @@ TEST(Categories, LabelsFollowAscendingIds) {
   EXPECT_THROW(map.at(-1), Error);
 }
 
+TEST(Categories, NamesAreOneLine) {
+  const CategoryMap map({{.id = 1, .name = "traffic\r\nlight\n"},
+                         {.id = 2,
+                          .name = "\xC2\x85"
+                                  "dog"}});
+  EXPECT_EQ(map.at(0).name, "traffic light");
+  EXPECT_EQ(map.label_of_name("dog"), 1);
+}
+
 TEST(Categories, DuplicateIdsAreRefused) {
   try {
     const CategoryMap map({{.id = 3, .name = "cat"}, {.id = 3, .name = "dog"}});

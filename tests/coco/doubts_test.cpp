@@ -28,8 +28,25 @@ Instances instances_of(const std::vector<Box>& boxes) {
   return all;
 }
 
+// Box i is on image i / boxes_per_image.
+class Listed : public AnnotationList {
+ public:
+  explicit Listed(const Instances& truth, std::size_t boxes_per_image = 1)
+      : truth_(truth), boxes_per_image_(boxes_per_image) {}
+  void reserve(std::size_t) override {}
+  void add(const Annotation&, std::size_t) override {}
+  std::size_t size() const override { return truth_.annotations.size(); }
+  Annotation at(std::size_t i) const override { return truth_.annotations[i]; }
+  std::size_t image(std::size_t i) const override { return i / boxes_per_image_; }
+
+ private:
+  const Instances& truth_;
+  std::size_t boxes_per_image_;
+};
+
 std::string doubt(const std::vector<Box>& boxes) {
-  return doubtful_boxes(instances_of(boxes));
+  const Instances truth = instances_of(boxes);
+  return doubtful_boxes(truth.images, Listed(truth));
 }
 
 TEST(Doubts, BoxesInsideTheirImagesHaveNone) {
@@ -77,23 +94,6 @@ TEST(Doubts, DetectionsAreToldByTheirEntry) {
             "(image 2), entry 2)");
 }
 
-// Box i is on image i.
-class Listed : public AnnotationList {
- public:
-  explicit Listed(const Instances& truth) : truth_(truth) {}
-  void reserve(std::size_t) override {}
-  void add(const Annotation&, std::size_t) override {}
-  std::size_t size() const override { return truth_.annotations.size(); }
-  std::int64_t id(std::size_t i) const override { return truth_.annotations[i].id; }
-  std::size_t image(std::size_t i) const override { return i; }
-  const std::array<double, 4>& bbox(std::size_t i) const override {
-    return truth_.annotations[i].bbox;
-  }
-
- private:
-  const Instances& truth_;
-};
-
 TEST(Doubts, AnnotationIdZeroIsToldWithWhatItCosts) {
   Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}});
   EXPECT_EQ(unmatchable_annotation(truth.images, Listed(truth)), "");
@@ -112,12 +112,54 @@ TEST(Doubts, PercentOfTheImageAreTold) {
                                   {20, 30, 40, 50},
                                   {0, 0, 9, 9}});
   for (ImageInfo& image : truth.images) image.width = image.height = 640;
-  EXPECT_THAT(doubtful_boxes(truth), HasSubstr("all 8 boxes lie within the first 100 pixels"));
-  EXPECT_EQ(doubtful_boxes(truth.images, Listed(truth)), doubtful_boxes(truth));
+  EXPECT_THAT(doubtful_boxes(truth.images, Listed(truth)),
+              HasSubstr("all 8 boxes lie within the first 100 pixels"));
   truth.annotations[3].bbox = {90, 80, 12, 9};
-  EXPECT_EQ(doubtful_boxes(truth), "");
+  EXPECT_EQ(doubtful_boxes(truth.images, Listed(truth)), "");
   truth.annotations.resize(3);
-  EXPECT_EQ(doubtful_boxes(truth), "") << "too few to tell";
+  EXPECT_EQ(doubtful_boxes(truth.images, Listed(truth)), "") << "too few to tell";
+}
+
+TEST(Doubts, BoxesThatAnImageHasTwiceAreTold) {
+  Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1, 5, 5}});
+  EXPECT_EQ(doubled_boxes(truth.images, Listed(truth)), "") << "on images of their own";
+  EXPECT_EQ(doubled_boxes(truth.images, Listed(truth, 2)),
+            "2 boxes repeat another one of the same image and class (first: a.jpg (image 1), "
+            "annotations 10 and 20): a detection finds one of the two, and the other counts as "
+            "missed; remove them");
+  truth.annotations[1].category_id = 2;
+  truth.annotations[3].iscrowd = true;
+  EXPECT_EQ(doubled_boxes(truth.images, Listed(truth, 2)), "");
+}
+
+TEST(Doubts, AreasThatNoOutlineInTheBoxHasAreTold) {
+  Instances truth = instances_of({{1, 1, 20, 10}, {1, 1, 20, 10}, {1, 1, 20, 10}, {1, 1, 0, 10}});
+  const auto told = [&](double area) {
+    truth.annotations[1].area = area;
+    return impossible_areas(truth.images, Listed(truth));
+  };
+  for (Annotation& one : truth.annotations) one.area = 200;
+  for (const double area : {200.0, 231.0, 87.5, 1e-9}) EXPECT_EQ(told(area), "") << area;
+  EXPECT_EQ(
+      told(2000),
+      "1 area is impossible, 0 or more than the box has (first: a.jpg (image 2), annotation 20: "
+      "2000 for 20 x 10 px): AP of small, medium and large objects sorts them by it; correct "
+      "it or leave \"area\" out");
+  EXPECT_THAT(told(0), HasSubstr("annotation 20: 0 for"));
+  EXPECT_THAT(told(-1), HasSubstr("1 area is"));
+  truth.annotations[1].iscrowd = true;
+  EXPECT_EQ(told(0), "");
+}
+
+TEST(Doubts, OfInstancesAllAreTold) {
+  Instances truth = instances_of({{1, 1, 5, 5}, {95, 3, 20, 10}, {1, 1, 5, 5}});
+  truth.annotations[2].image_id = 1;
+  truth.annotations[0].area = truth.annotations[2].area = 25;
+  const std::vector<std::string> notes = box_notes(truth);
+  ASSERT_EQ(notes.size(), 3U);
+  EXPECT_THAT(notes[0], HasSubstr("1 of 3 boxes reaches beyond"));
+  EXPECT_THAT(notes[1], HasSubstr("annotations 10 and 30"));
+  EXPECT_THAT(notes[2], HasSubstr("(image 2), annotation 20: 0 for 20 x 10 px"));
 }
 
 TEST(Doubts, ImagesOfOneFileAreTold) {

@@ -247,6 +247,44 @@ TEST_F(SeveralSets, MayComeFromAConfigFileAndStandInTheRunsFolder) {
               HasSubstr(cat("\"train\":\"", a_, "\"")));
 }
 
+TEST_F(SeveralSets, ValidationImagesThatAreTrainedOnAreToldAndApIsGivenWithoutThem) {
+  const ProcessResult result =
+      run_process(command({a_}, "run", 1, {"--validation", pack_joined()}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("8 of 14 images are also trained on, byte for byte (first: "));
+  EXPECT_THAT(result.err, HasSubstr("AP without the 8 images that training has, too: 0."));
+  const ProcessResult apart = run_process(command({a_}, "apart", 1, {"--validation", b_}));
+  EXPECT_EQ(apart.err.find("byte for byte"), std::string::npos) << apart.err;
+  EXPECT_EQ(apart.err.find("AP without"), std::string::npos) << apart.err;
+}
+
+TEST_F(SeveralSets, ValidationWithoutABoxIsToldAndJudgesNothing) {
+  Instances without = first_.instances;
+  without.annotations.clear();
+  const std::string empty = pack("empty", without, "/train2017");
+  const ProcessResult told = run_process(command({a_}, "run", 1, {"--validation", empty}));
+  EXPECT_EQ(told.exit_code, 0) << told.err;
+  EXPECT_THAT(told.err, HasSubstr(cat("--validation ", empty, ": no image has a box")));
+  for (const Words& judge : {Words{"--stop-at-ap", "0.5"}, Words{"--early-stop", "2"}}) {
+    Words words = command({a_}, "judged", 1, {"--validation", empty});
+    words.insert(words.end(), judge.begin(), judge.end());
+    expect_refusal(run_process(words), 78,
+                   {cat(judge[0], ": no image of ", empty, " has a box to judge by")});
+  }
+}
+
+TEST_F(SeveralSets, OfTilesAndOfWholeImagesAreRefusedByName) {
+  const std::string tiles = folder_ / "tiles";
+  const ProcessResult packed =
+      run_process({"coco-pack", "--annotations", folder_ / "b.json", "--images",
+                   scenes_ + "/images/val2017", "--output", tiles, "--tile", "64"});
+  ASSERT_EQ(packed.exit_code, 0) << packed.err;
+  expect_refusal(
+      run_process(command({a_, tiles}, "run", 1)), 78,
+      {cat("--train: ", tiles, " and ", a_, ": the one holds tiles, the other whole images"),
+       "; hint: pack both with the same --tile, or both without"});
+}
+
 TEST_F(SeveralSets, MustHaveTheSameClassesByName) {
   const Category& known = second_.instances.categories[1];
   const std::string refused = cat(": classes differ from those of ", a_);

@@ -127,6 +127,26 @@ TEST_F(ReadBack, CsvByCocoPack) {
   EXPECT_EQ(told(read(AnnotationFormat::kCsv, "detections.csv")), wanted_);
 }
 
+// As are formulas of spreadsheets, and class names that a checkpoint has with line breaks.
+TEST_F(ReadBack, CsvOfNamesThatAreMoreThanNamesByCocoPack) {
+  const CategoryMap classes({{.id = 1, .name = "=cmd|' /C calc'!A0"},
+                             {.id = 2, .name = "line\nfeed"},
+                             {.id = 3, .name = "'@"}});
+  const ImageInfo image{.id = 1, .file_name = "-x.jpg", .width = 40, .height = 30};
+  write("images/-x.jpg", encode_jpeg(Image(40, 30), 50));
+  std::vector<Detection> found;
+  for (const Category& one : classes.all()) {
+    found.push_back({.image_id = 1, .category_id = one.id, .bbox = {1, 2, 3, 4}, .score = 0.5});
+  }
+  const std::string text = detections_csv({image}, found, classes);
+  EXPECT_THAT(text, HasSubstr("\n'-x.jpg,40,30,1,2,4,6,'=cmd|' /C calc'!A0,0.5\n"));
+  write("detections.csv", text);
+  const std::string box = "|1.00|2.00|3.00|4.00";
+  EXPECT_EQ(told(read(AnnotationFormat::kCsv, "detections.csv")),
+            (std::vector<std::string>{"-x.jpg|=cmd|' /C calc'!A0" + box, "-x.jpg|line feed" + box,
+                                      "-x.jpg|'@" + box}));
+}
+
 TEST_F(ReadBack, YoloByCocoPack) {
   write_images();
   write("data.yaml", yolo_data(kClasses));

@@ -128,6 +128,13 @@ TEST_F(DataPage, NamesClassesWithFewBoxesAndEscapesTheirNames) {
   EXPECT_THAT(html, Not(HasSubstr("cat ▲")));
 }
 
+TEST_F(DataPage, BeginsWithTheNotesOfTheSet) {
+  add(10, 60, 100);
+  manifest_.notes = {"2 boxes repeat <another> one"};
+  const std::string html = page();
+  EXPECT_THAT(html, HasSubstr("\"findings\":[{\"text\":\"2 boxes repeat \\u003canother> one.\""));
+}
+
 TEST_F(DataPage, DrawsTheBoxesOfEachClass) {
   add(10, 60, 100);
   const std::string html = page();

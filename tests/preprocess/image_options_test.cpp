@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "preprocess/packer.h"
@@ -461,13 +462,9 @@ TEST(Split, WritesTwoSetsThatShareTheImages) {
 }
 
 TEST(Split, AnImageStaysWhereItIsWhenOthersCome) {
-  const SplitSide train{.train_share = 0.7, .is_train = true};
-  const SplitSide validation{.train_share = 0.7, .is_train = false};
   int held = 0;
   for (int i = 0; i < 1000; ++i) {
-    const std::string name = "folder/" + std::to_string(i) + ".jpg";
-    EXPECT_NE(train.holds(name), validation.holds(name));
-    held += train.holds(name) ? 1 : 0;
+    held += SplitSide::place_of("folder/" + std::to_string(i) + ".jpg") < 0.7 ? 1 : 0;
   }
   EXPECT_NEAR(held, 700, 45);
 }
@@ -507,6 +504,101 @@ TEST(Split, OneImageAloneIsRefusedBeforeAnythingIsWritten) {
   EXPECT_EQ(result.exit_code, 78);
   EXPECT_THAT(result.err, HasSubstr("leaves no image for the training set (got 1 image"));
   EXPECT_FALSE(path_exists(folder / "both"));
+}
+
+// The names of the images of each side of FOLDER/both.
+std::vector<std::set<std::string>> names_of_sides(const TestFolder& folder) {
+  std::vector<std::set<std::string>> names(2);
+  for (const std::size_t side : {0, 1}) {
+    const ShardSet set(folder / (side == 0 ? "both/train" : "both/validation"));
+    for (const IndexEntry& entry : set.index()) names[side].emplace(entry.file_name);
+  }
+  return names;
+}
+
+TEST(Split, IdenticalFilesStayTogetherAndAFinishedSetDoesNotNeedThem) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path(), .good_count = 40};
+  Instances source = coco.write();
+  // Every image once more under another name.
+  const std::size_t count = source.images.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    ImageInfo copy = source.images[i];
+    copy.id += 1000;
+    copy.file_name = cat("copies/", i, ".jpg");
+    write_plain(folder / "images/" + copy.file_name,
+                read_file(folder / "images/" + source.images[i].file_name));
+    source.images.push_back(copy);
+  }
+  write_plain(folder / "annotations.json", instances_to_json(source));
+  const std::vector<std::string> words = {
+      "coco-pack",     "--annotations",   folder / "annotations.json",
+      "--images",      folder / "images", "--output",
+      folder / "both", "--split",         "0.5"};
+  const ProcessResult result = run_process(words);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("byte for byte")));
+  const auto names = names_of_sides(folder);
+  EXPECT_EQ(names[0].size() + names[1].size(), 2 * count);
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(names[0].contains(source.images[i].file_name),
+              names[0].contains(source.images[count + i].file_name))
+        << source.images[i].file_name;
+  }
+  std::filesystem::remove_all(folder / "images");
+  const ProcessResult again = run_process(words);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("both/validation: already finished"));
+}
+
+TEST(Split, GroupsByFolderOrPatternStayTogether) {
+  for (const std::string by : {"folder", "^clip[0-9]", "(clip[0-9])_"}) {
+    const TestFolder folder;
+    const SmallCoco coco{.folder = folder.path(), .good_count = 40};
+    Instances source = coco.write();
+    for (std::size_t i = 0; i < source.images.size(); ++i) {
+      std::string& name = source.images[i].file_name;
+      const std::string frame = by == "folder" ? cat("clip", i / 10, "/", i, ".jpg")
+                                               : cat("clip", i / 10, "_", i, ".jpg");
+      write_plain(folder / "images/" + frame, read_file(folder / "images/" + name));
+      name = frame;
+    }
+    write_plain(folder / "annotations.json", instances_to_json(source));
+    const ProcessResult result = run_process(
+        {"coco-pack", "--annotations", folder / "annotations.json", "--images", folder / "images",
+         "--output", folder / "both", "--split", "0.5", "--split-by", by});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    std::set<std::string> clips[2];
+    for (const std::size_t side : {0, 1}) {
+      for (const std::string& name : names_of_sides(folder)[side]) {
+        clips[side].insert(name.substr(0, 5));
+      }
+    }
+    EXPECT_EQ(clips[0].size() + clips[1].size(), 4U) << by;
+    EXPECT_EQ(ShardSet(folder / "both/train").manifest().options.part, "train 0.5 by " + by);
+  }
+}
+
+TEST(Split, GroupsThatCannotBeAreRefused) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path(), .good_count = 4};
+  coco.write();
+  const auto refused = [&](const std::vector<std::string>& more, int code) {
+    std::vector<std::string> words = {
+        "coco-pack", "--annotations", folder / "annotations.json", "--images", folder / "images",
+        "--output",  folder / "both"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult result = run_process(words);
+    EXPECT_EQ(result.exit_code, code) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--split-by", "folder"}, 64), HasSubstr("has no effect without --split"));
+  EXPECT_THAT(refused({"--split", "0.5", "--split-by", "("}, 64),
+              HasSubstr("--split-by: got (, want folder or a regular expression"));
+  EXPECT_THAT(refused({"--split", "0.5", "--split-by", "zebra"}, 78),
+              HasSubstr("--split-by zebra: matches no file name"));
+  EXPECT_THAT(refused({"--split", "0.5", "--split-by", "()"}, 78),
+              HasSubstr("set (got 4 images of one group)"));
 }
 
 TEST(Split, SharesOutsideTheRangeAreUsageErrors) {

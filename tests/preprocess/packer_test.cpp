@@ -30,6 +30,26 @@ ErrorKind pack_error(const PackOptions& options, std::string* message = nullptr)
   throw std::logic_error("no error was thrown");
 }
 
+TEST(Packer, WarnsOfWhatItsAnnotationsMakeDoubtfulAndTheSetKeepsIt) {
+  const TestFolder folder;
+  const SmallCoco coco{.folder = folder.path()};
+  Instances source = coco.write();
+  pack(coco.options("healthy"));
+  EXPECT_TRUE(read_manifest(folder / "healthy").notes.empty());
+  Annotation twice = source.annotations.front();
+  twice.id = 5000;
+  source.annotations.push_back(twice);
+  write_file_atomically(folder / "annotations.json", instances_to_json(source));
+  testing::internal::CaptureStderr();
+  pack(coco.options("set"));
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::vector<std::string> notes = read_manifest(folder / "set").notes;
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes[0],
+              HasSubstr("1 box repeats another one of the same image and class (first: "));
+  EXPECT_THAT(log, HasSubstr(notes[0]));
+}
+
 TEST(Packer, KeepsImagesAndAnnotationsToTheLastBit) {
   const TestFolder folder;
   const SmallCoco coco{.folder = folder.path()};

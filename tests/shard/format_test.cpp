@@ -102,9 +102,9 @@ TEST(Format, ARecordWithItsFileNameBuiltByHandDecodes) {
 TEST(Format, AnIndexBuiltByHandDecodes) {
   const std::string entry = le(static_cast<std::uint64_t>(-9), 8) + le(640, 4) + le(480, 4) +
                             le(7, 4) + le(5, 4) + le(1, 4) + le(3, 4);
-  const std::string head = "RIDX" + le(3, 2) + le(32, 2) + le(1, 8);
+  const std::string head = "RIDX" + le(5, 2) + le(32, 2) + le(1, 8);
   const std::string labels = le(2, 4) + le(0, 4) + le(6, 4), name = le(5, 4) + "a.jpg";
-  const std::string content = entry + labels + name;
+  const std::string content = entry + labels + name + le(0x1122334455667788, 8);
   const std::string bytes = head + le(xxh3(head + content), 8) + content;
   const std::vector<int> want_labels{0, 6};
   IndexEntry want{.image_id = -9,
@@ -115,10 +115,18 @@ TEST(Format, AnIndexBuiltByHandDecodes) {
                   .shard = 1,
                   .place = 3,
                   .labels = want_labels,
-                  .file_name = "a.jpg"};
+                  .file_name = "a.jpg",
+                  .image_xxh3 = 0x1122334455667788};
   ASSERT_EQ(decode_index(bytes, "i").size(), 1U);
   EXPECT_EQ(decode_index(bytes, "i")[0], want);
   EXPECT_EQ(encode_index({want}), bytes);
+  // Version 3 ends with the file names.
+  const std::string version_3 = "RIDX" + le(3, 2) + le(32, 2) + le(1, 8);
+  want.image_xxh3 = 0;
+  EXPECT_EQ(
+      decode_index(
+          version_3 + le(xxh3(version_3 + entry + labels + name), 8) + entry + labels + name, "i"),
+      ImageIndex{want});
   // Version 2 ends with the labels.
   const std::string version_2 = "RIDX" + le(2, 2) + le(32, 2) + le(1, 8);
   want.file_name = {};

@@ -13,7 +13,12 @@ namespace {
 constexpr int kLabels[] = {0, 70000};
 
 ImageIndex some_entries() {
-  return {{.image_id = 5, .width = 3, .height = 4, .box_count = 2, .file_name = "a/5.jpg"},
+  return {{.image_id = 5,
+           .width = 3,
+           .height = 4,
+           .box_count = 2,
+           .file_name = "a/5.jpg",
+           .image_xxh3 = 7},
           {.image_id = -5,
            .width = 30,
            .height = 40,

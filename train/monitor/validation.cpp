@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/signals.h"
 #include "shared/evaluation/explain/metrics_json.h"
@@ -49,8 +50,9 @@ TaskMetrics sum_of(const std::vector<BatchLoss>& losses) {
 
 class DetectionValidation : public Validation {
  public:
-  DetectionValidation(const ShardSet& shards, TrainingTask& task, const DetectOptions& options)
-      : shards_(shards), task_(task), options_(options) {}
+  DetectionValidation(const ShardSet& shards, TrainingTask& task, const DetectOptions& options,
+                      const std::set<std::int64_t>& seen)
+      : shards_(shards), task_(task), options_(options), seen_(seen) {}
 
   bool run(Communicator& communicator) override {
     auto& network = static_cast<RetinaNet&>(task_.network());
@@ -70,9 +72,12 @@ class DetectionValidation : public Validation {
   }
 
   ValidationResult result() override {
-    const CocoMetrics metrics = evaluate_detections(
-        BoxGroups(*truth_, detections_, 0,
-                  is_tiled(shards_.index()) ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage));
+    read_truth();
+    const CocoMetrics metrics = metrics_of(*truth_, detections_);
+    if (!seen_.empty() && seen_.size() < truth_->images.size()) {
+      log_info("AP without the ", counted(seen_.size(), "image"),
+               " that training has, too: ", metric_text(metrics_of_unseen().stats[kAp]));
+    }
     Table classes{.title = "Classes at the last validation",
                   .columns = {"class", "AP", "AP50", "AP75",
                               stat_key(kAr100, metrics.detection_limit), "objects"}};
@@ -111,9 +116,26 @@ class DetectionValidation : public Validation {
     }
   }
 
+  CocoMetrics metrics_of(const Instances& truth, const std::vector<Detection>& detections) const {
+    return evaluate_detections(
+        BoxGroups(truth, detections, 0,
+                  is_tiled(shards_.index()) ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage));
+  }
+
+  CocoMetrics metrics_of_unseen() const {
+    Instances truth = *truth_;
+    std::vector<Detection> detections = detections_;
+    const auto is_seen = [&](const auto& one) { return seen_.contains(one.image_id); };
+    std::erase_if(truth.images, [&](const ImageInfo& one) { return seen_.contains(one.id); });
+    std::erase_if(truth.annotations, is_seen);
+    std::erase_if(detections, is_seen);
+    return metrics_of(truth, detections);
+  }
+
   const ShardSet& shards_;
   TrainingTask& task_;
   DetectOptions options_;
+  std::set<std::int64_t> seen_;
   std::optional<Instances> truth_;  // read once, on rank 0
   // Of the last run, on rank 0.
   std::vector<Detection> detections_;
@@ -180,13 +202,14 @@ class ClassificationValidation : public Validation {
 }  // namespace
 
 std::unique_ptr<Validation> make_validation(const ShardSet& shards, TrainingTask& task,
-                                            const DetectOptions& options) {
+                                            const DetectOptions& options,
+                                            const std::set<std::int64_t>& seen) {
   DetectOptions stoppable = options;
   stoppable.should_stop = [] { return stop_signal() != 0; };
   if (task.network().config().task == Task::kClassification) {
     return std::make_unique<ClassificationValidation>(shards, task, stoppable);
   }
-  return std::make_unique<DetectionValidation>(shards, task, stoppable);
+  return std::make_unique<DetectionValidation>(shards, task, stoppable, seen);
 }
 
 }  // namespace retina

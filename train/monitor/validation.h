@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "shared/comm/communicator.h"
@@ -36,8 +38,10 @@ class Validation {
 };
 
 // Of the task's network, with the task's loss: from the same forward, as training computes it. Both
-// `shards` and `task` outlive it. `options.max_images` restricts it to the first images.
+// `shards` and `task` outlive it. `options.max_images` restricts it to the first images. Of a
+// detector, the log also has AP without the images `seen`, which are trained on, too.
 std::unique_ptr<Validation> make_validation(const ShardSet& shards, TrainingTask& task,
-                                            const DetectOptions& options);
+                                            const DetectOptions& options,
+                                            const std::set<std::int64_t>& seen = {});
 
 }  // namespace retina

@@ -95,7 +95,7 @@ void check_tells_classes(const ImageIndex& index, const std::string& name) {
               cat(name,
                   ": its index does not tell the classes of images, as --sampler "
                   "class-balanced needs (got index version 1, want ",
-                  kIndexVersion, ")"),
+                  kUntiledIndexVersion, ")"),
               "pack the data again with coco-pack --overwrite, or give --sampler uniform");
 }
 

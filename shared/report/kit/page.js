@@ -8,11 +8,12 @@ function section(id, title, ...content) {
   return element;
 }
 
-// After all other sections.
-function finishPage() {
+// After all other sections; where the notes are warnings they come first.
+function finishPage(beginsWithNotes = false) {
   if (page.notes.length) {
-    section("notes", "Notes",
+    const notes = section("notes", "Notes",
       make("ul", {class: "card notes"}, page.notes.map((text) => make("li", {}, plain(text)))));
+    if (beginsWithNotes) document.querySelector("header").after(notes);
   }
   if (page.settings.length) {
     section("settings", null, make("details", {class: "card"}, make("summary", {}, "Settings"),

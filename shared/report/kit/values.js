@@ -54,7 +54,7 @@ function shortened(text, characters) {
 
 // A name as it can be shown: without what would move the text around it.
 function plain(name) {
-  const invisible = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+  const invisible = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
   const hex = (c) => c.charCodeAt(0).toString(16).padStart(4, "0");
   return name.replace(invisible, (c) => `\\u${hex(c)}`).trim();
 }
