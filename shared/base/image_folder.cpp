@@ -14,7 +14,7 @@
 namespace retina {
 namespace {
 
-// Where a folder is mounted; nothing when that cannot be determined.
+// Where a folder is mounted; nothing when that cannot be determined: errno says why.
 std::optional<dev_t> device_of(const std::string& folder) {
   struct stat status {};
   // The dot makes an automounter mount it.
@@ -22,13 +22,13 @@ std::optional<dev_t> device_of(const std::string& folder) {
   return status.st_dev;
 }
 
+}  // namespace
+
 std::string own_name_of(const std::string& folder) {
   std::error_code code;
   const auto path = std::filesystem::absolute(folder, code).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
-
-}  // namespace
 
 ImageFolder::ImageFolder(std::string path, std::uint64_t max_file_bytes)
     : path_(std::move(path)),
@@ -78,16 +78,13 @@ std::optional<FileProblem> ImageFolder::find(const std::string& file_name, Found
 
 void ImageFolder::check_present() const {
   const std::optional<dev_t> device = device_of(path_);
+  if (!device && errno == EACCES) throw read_error(path_, errno);
   if (!device || device != device_) throw gone();
 }
 
 Error ImageFolder::gone() const {
   return {ErrorKind::kIo, cat(path_, ": the image folder is gone"),
           "fix the mount, then run the same command again"};
-}
-
-bool means_no_file(int code) {
-  return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
 }
 
 }  // namespace retina
