@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "evaluate/box_reading.h"
 #include "evaluate/compare.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/model_library.h"
@@ -89,13 +90,14 @@ int score_results(const EvalOptions& options, const Cli& cli) {
     return already_done(options, folder, {Task::kDetection, *ap, metrics.quarantined_count});
   }
   return as_io_error([&] {
-    return publish(options, cli, folder,
-                   {.subject = cat(options.detections, " on ", truth_path),
-                    .boxes = boxes,
-                    .metrics = metrics,
-                    .shards = set,
-                    .notes = {doubt(truth_path, doubtful_boxes(truth)),
-                              doubt(options.detections, doubtful_boxes(truth, detections))}});
+    return publish(
+        options, cli, folder,
+        {.subject = cat(options.detections, " on ", truth_path),
+         .boxes = boxes,
+         .metrics = metrics,
+         .shards = set,
+         .notes = {doubt(truth_path, doubtful_boxes(truth)),
+                   doubt(options.detections, detections_doubt(truth, detections, metrics))}});
   });
 }
 

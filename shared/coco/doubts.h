@@ -16,8 +16,9 @@ namespace retina {
 // half their area in it, with the first one's image and annotation.
 std::string doubtful_boxes(const Instances& truth);
 std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
-// The same of detections on these images; those on others are passed over.
-std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections);
+// How many detections reach beyond their image, in the same words, without a guess at the reason;
+// those on other images are passed over.
+std::string boxes_beyond(const Instances& truth, const std::vector<Detection>& detections);
 
 // pycocotools takes id 0 for "no match": a box that is never found.
 std::string unmatchable_annotation(const std::vector<ImageInfo>& images,
