@@ -180,6 +180,7 @@ class ShardEvaluation {
                     .boxes = boxes,
                     .metrics = metrics,
                     .shards = &*shards_,
+                    .notes = {model_->capped_ap()},
                     .on_progress = on_progress});
   }
 
