@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "evaluate/box_reading.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/outcome.h"
 #include "evaluate/page/eval_page.h"
@@ -283,7 +284,7 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   }
   for (const auto& [side, metrics] :
        {std::pair{&sides[0], &comparison.a}, {&sides[1], &comparison.b}}) {
-    if (const std::string doubt = doubtful_boxes(truth.instances, side->detections);
+    if (const std::string doubt = detections_doubt(truth.instances, side->detections, *metrics);
         !doubt.empty()) {
       log_warning(side->name, ": ", doubt);
     }

@@ -26,7 +26,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
   cli.option_or_auto("min-side", o.data.min_side_px, "PX",
                      "resize the shorter side to this; auto: the median of the images' shorter "
                      "sides, 800 at most; classify: side of the square that the network sees "
-                     "[800; classify 224, cifar-cnn 32]",
+                     "[800, or the largest of --min-sides; classify 224, cifar-cnn 32]",
                      TrainOptions::Data::kOwnSide);
   cli.option("max-side", o.data.max_side_px, "PX",
              "but never the longer side past this; classify: the shorter side before validation "

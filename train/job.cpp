@@ -284,6 +284,16 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     }
   }
 
+  if (const auto& drawn = options.data.min_sides_px; !drawn.empty()) {
+    const int side = options.min_side();
+    const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
+    const bool is_outside = side < *least || side > *most;
+    if (is_outside || !options.data.min_side_px) {
+      defaults.notes.push_back(cat("--min-side ", side, is_outside ? ", outside" : ", the largest",
+                                   " of --min-sides, is the size of validation"));
+    }
+  }
+
   if (!options.model.anchor_sizes && !is_kept("anchor-sizes")) {
     const std::vector<BoxSize> boxes = box_sizes(sized, data);
     const AnchorProposal proposal = propose_anchors(boxes, 1);

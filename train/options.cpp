@@ -188,14 +188,14 @@ void check_images(const TrainOptions& o) {
                 "give the size of validation in pixels, or --min-sides of your images' own sizes");
   }
   const int least_side = o.least_side();
-  at_least("min-side", o.min_side(), least_side);
-  at_least("max-side", o.max_side(), o.min_side());
   for (const auto side : data.min_sides_px) {
     if (side < least_side) refuse("min-sides", cat(side), cat("at least ", least_side));
     if (o.model.keep_ratio && side > o.max_side()) {
       refuse("min-sides", cat(side), cat(least_side, " to --max-side, ", o.max_side()));
     }
   }
+  at_least("min-side", o.min_side(), least_side);
+  at_least("max-side", o.max_side(), o.min_side());
   data.augment.options(o.augment_set());
   require(data.repeat_threshold > 0 && data.repeat_threshold <= 1, "repeat-threshold",
           data.repeat_threshold, "above 0 to 1");

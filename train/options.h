@@ -1,6 +1,7 @@
 // All of retina-train's options, filled once in main from the command line.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -175,7 +176,10 @@ struct TrainOptions {
   bool freezes() const { return !from_scratch() && !classifies(); }
   Norm norm_kind() const { return model.norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
   int min_side() const {
-    const int side = default_sides(task, model.backbone).min_px;
+    const auto& drawn = data.min_sides_px;
+    const int side = drawn.empty()
+                         ? default_sides(task, model.backbone).min_px
+                         : static_cast<int>(*std::max_element(drawn.begin(), drawn.end()));
     return wants_own_sides() ? std::min(side, max_side()) : data.min_side_px.value_or(side);
   }
   bool wants_own_sides() const { return data.min_side_px == Data::kOwnSide; }

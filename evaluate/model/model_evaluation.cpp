@@ -179,12 +179,14 @@ class ShardEvaluation {
     CocoMetrics metrics = evaluate_detections(boxes);
     metrics.quarantined_count = quarantined_count();
     on_progress();
+    std::vector<std::string> notes = set_notes(shards_->manifest());
+    notes.push_back(model_->capped_ap());
     return publish(options_, cli_, *folder_,
                    {.subject = subject(),
                     .boxes = boxes,
                     .metrics = metrics,
                     .shards = &*shards_,
-                    .notes = set_notes(shards_->manifest()),
+                    .notes = std::move(notes),
                     .on_progress = on_progress});
   }
 

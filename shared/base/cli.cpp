@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/foreign_options.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -358,6 +359,13 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
   for (const std::string& text : values) {
     if (text.empty())
       fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
+    // No shell looks into a config file, into quotes or behind --option=.
+    if (!is_url(text) && name_matches(text, "~.*|(.*/)?[$][A-Za-z_].*|.*[$][{].*")) {
+      throw Error(ErrorKind::kUsage,
+                  cat("--", name, ": no shell has expanded ", text.starts_with('~') ? "~" : "$",
+                      " (got ", text, ", want a path as it is)"),
+                  cat("write the path in full; what is really called so is ./", text));
+    }
     if (is_url(text) && url_names_.count(name) == 0) {
       throw Error(
           ErrorKind::kUsage,

@@ -173,6 +173,9 @@ void parse_events(std::string_view text, const std::string& name, Events& events
   if (const auto foreign = foreign_content(text.substr(0, kStartBytes))) {
     throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->cure);
   }
+  if (const std::string kind = foreign_text(text.substr(mark_bytes, kStartBytes)); !kind.empty()) {
+    throw Error(ErrorKind::kData, cat(name, ": got ", kind, ", want JSON"));
+  }
   const rapidjson::ParseErrorCode code = result.Code() == rapidjson::kParseErrorTermination
                                              ? rapidjson::kParseErrorNumberTooBig
                                              : result.Code();

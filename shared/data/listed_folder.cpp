@@ -82,8 +82,8 @@ std::optional<FileProblem> unless_unreadable(
 
 FolderListing list_files(const std::string& folder, const std::string& without,
                          const std::function<void()>& on_folder) {
+  require_folder(folder, "check --images");
   const std::optional<FolderId> top = folder_id(folder);
-  if (!top) throw Error(ErrorKind::kNoInput, cat(folder, ": is not a folder"), "check --images");
   std::set<FolderId> entered;
   if (const auto id = folder_id(without)) {
     if (id == top) {

@@ -348,11 +348,7 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
 }
 
 Manifest read_manifest(const std::string& folder) {
-  if (!is_folder(folder)) {
-    throw Error(ErrorKind::kNoInput,
-                cat(folder, path_exists(folder) ? ": is not a folder" : ": does not exist"),
-                "give the folder that coco-pack --output wrote");
-  }
+  require_folder(folder, "give the folder that coco-pack --output wrote");
   const std::string path = folder + "/" + kManifestFile;
   if (!path_exists(path)) {
     const std::string part = folder + "/train";  // of coco-pack --split

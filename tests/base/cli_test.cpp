@@ -387,6 +387,32 @@ TEST_F(CliTest, APresetYieldsToAndIsChosenByTheConfigFile) {
   EXPECT_EQ(options_.lr, 0.5);
 }
 
+// Quotes, --option=VALUE and a config file keep them from the shell.
+TEST_F(CliTest, PathsThatNoShellExpandedAreRefused) {
+  const auto refused = [](const std::string& value) {
+    Options options;
+    Cli cli("tool", "tool --output DIR", "makes things");
+    declare(cli, options);
+    const std::string argument = "--output=" + value;
+    const std::array<const char*, 2> words{"tool", argument.c_str()};
+    try {
+      cli.parse(static_cast<int>(words.size()), words.data());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_THAT(error.what(), HasSubstr("--output: no shell has expanded "));
+      return true;
+    }
+    return false;
+  };
+  for (const char* value :
+       {"~", "~/data", "~jane/data", "$DATA", "$DATA/run", "/mnt/${RUN}/out", "/data/$USER/out"}) {
+    EXPECT_TRUE(refused(value)) << value;
+  }
+  for (const char* value : {"./~", "data~", "/mnt/c$/data", "a$1", "b/~/c"}) {
+    EXPECT_FALSE(refused(value)) << value;
+  }
+}
+
 TEST_F(CliTest, APresetMayHaveAnotherDefaultThanNone) {
   parse({"--output", "x"});
   EXPECT_EQ(options_.plan, "auto");

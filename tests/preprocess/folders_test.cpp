@@ -283,6 +283,18 @@ TEST_F(Folders, FlatOnesTakeKagglesGroundTruth) {
   EXPECT_THAT(log_of(truth), HasSubstr("line 1 is taken as the columns' names"));
 }
 
+// A name is looked for as packing does before its image counts as skipped.
+TEST_F(Folders, FlatOnesTakeOtherSpellingsOfANameAndNoExchangedColumns) {
+  write("images/1.jpg", "");
+  write("images/sub/2.jpg", "");
+  const AnnotationSource spelled = flat("images/1.jpg,cat\nsub\\2.jpg,dog\n", "");
+  EXPECT_EQ(log_of(spelled), "");
+  EXPECT_THAT(class_of_image(read_annotations(spelled)),
+              ElementsAre(std::pair("1.jpg", "cat"), std::pair("sub/2.jpg", "dog")));
+  EXPECT_EQ(refusal(flat("label,filename\ncat,1.jpg\n", "")),
+            "truth: line 2: cat,1.jpg has the file name behind the class, want FILE NAME,CLASS");
+}
+
 TEST_F(Folders, ANameThatTwoImagesShareWithoutTheirEndingIsNoneOfThem) {
   write("images/a.jpg", "");
   write("images/a.jpeg", "");

@@ -491,6 +491,12 @@ TEST(Recipes, MlperfWarmsUpForAnEpochAndStretchesImages) {
   EXPECT_TRUE(options.data.train_on_crowds);
 }
 
+TEST(TrainOptions, ValidationFollowsTheSidesThatTrainingDraws) {
+  EXPECT_EQ(parse({"--min-sides", "96,128", "--max-side", "160"}).model_config(1).min_side_px, 128);
+  EXPECT_EQ(parse({"--min-sides", "96,128", "--min-side", "64"}).model_config(1).min_side_px, 64);
+  EXPECT_THAT(refusal({"--min-sides", "800,2000"}).what(), testing::HasSubstr("--min-sides"));
+}
+
 TEST(TrainOptions, OfStretchedImagesKnowNoLongerSide) {
   const TrainOptions options = parse({"--keep-ratio", "off", "--min-side", "320"});
   EXPECT_EQ(options.model_config(1).max_side_px, 320);
