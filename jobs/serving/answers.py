@@ -4,7 +4,7 @@ table.
 from request import FEWER, TOO_LARGE, Refused
 
 BEST = 5  # classes in a classifier's answer
-MOST_ROWS = 50_000  # detections of an answer, padding included
+MOST_ROWS = 200_000  # detections of an answer, padding included
 
 
 def padded(rows, fill, width):

@@ -210,6 +210,9 @@ class RetinaService(MLModel):
         for one in seconds:
             self._seconds.observe(one)
         by_name = {output["name"]: output for output in outputs}
+        for output in outputs:
+            if output["datatype"] == "BYTES":  # gRPC takes no texts
+                output["data"] = [text.encode() for text in output["data"]]
         return InferenceResponse(
             id=request.id, model_name=self.name, model_version=self.version,
             outputs=[ResponseOutput(**by_name[name]) for name in wanted])

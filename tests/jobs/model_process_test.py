@@ -166,12 +166,12 @@ class Answers(unittest.TestCase):
 
     def test_the_padding_of_an_answer_has_a_bound(self):
         request = importlib.import_module("request")
-        one = ([[0.0] * 4] * 2000, [0.5] * 2000, [0] * 2000)
+        one = ([[0.0] * 4] * 8000, [0.5] * 8000, [0] * 8000)
         self.outputs("detector", [one] + [([], [], [])] * 24, ["cat"], [1])
         with self.assertRaises(request.Refused) as caught:
             self.outputs("detector", [one] + [([], [], [])] * 25, ["cat"], [1])
         self.assertEqual((caught.exception.status, str(caught.exception)), (
-            413, "answer: 26 images with up to 2000 detections (the limit is 50000 in all); hint: send "
+            413, "answer: 26 images with up to 8000 detections (the limit is 200000 in all); hint: send "
             "fewer images at a time"))
 
     def test_a_classifier_names_the_best_classes_of_each_image(self):

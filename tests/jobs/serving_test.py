@@ -275,6 +275,14 @@ class Service(Refusals):
         self.assertEqual([output.name for output in answer.outputs], DETECTOR)
         self.assertEqual((answer.id, answer.model_name, answer.model_version), ("1", "coco", "1"))
 
+    def test_texts_are_bytes_in_the_answer(self):
+        model = loaded()
+        names = {"name": "category_names", "datatype": "BYTES", "shape": [2], "data": ["cat", "\xe9"]}
+        model._model.ask = unittest.mock.AsyncMock(return_value=([names], [0.5]))
+        [output] = self.predicted(model, request(b"one", outputs=[
+            types.SimpleNamespace(name="category_names")])).outputs
+        self.assertEqual(output.data, [b"cat", "\xe9".encode()])  # JSON gets texts of these
+
     def test_some_outputs_can_be_asked_for_and_others_are_not_there(self):
         model = loaded()
         answer = self.predicted(model, request(b"one", outputs=[
