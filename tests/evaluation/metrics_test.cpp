@@ -374,7 +374,7 @@ TEST(MetricsText, TheJsonKeepsEveryDigit) {
   const auto file = JsonFile::parse(
       metrics_json(metrics, explain_detections(scene.truth, scene.found)), "metrics.json");
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
-    EXPECT_EQ(file.root().at(stat_key(i, 100)).as_double(), metrics.stats[i]) << stat_key(i, 100);
+    EXPECT_EQ(file.root().at(stat_key(i, 100).c_str()).as_double(), metrics.stats[i]) << i;
   }
   EXPECT_THAT(numbers(file.root().at("stats")), testing::ElementsAreArray(metrics.stats));
   const JsonView cat = file.root().at("per_class").at(std::size_t{0});
