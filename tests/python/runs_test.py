@@ -217,6 +217,15 @@ class PythonMetricsLog(unittest.TestCase):
         self.assertEqual(metrics.epochs["epoch"].tolist(), [2])
         self.assertEqual(metrics.epochs["epoch_seconds"].tolist(), [2.5])
 
+    def test_recall_is_named_for_the_detections_that_count(self):
+        line = self.validation(2, .1)
+        line["validation"]["stats"] = list(range(12))
+        self.assertEqual(self.read(line).validations["AR100"].tolist(), [8])
+        line["validation"]["count_best"] = 10000  # a set of tiles
+        tiled = self.read(line).validations
+        self.assertEqual((tiled["AR10000"].tolist(), tiled["count_best"].tolist()), ([8], [10000]))
+        self.assertNotIn("AR100", tiled)
+
     def test_a_mark_of_another_length_is_no_step(self):
         metrics = self.read(self.step(1), self.step(2), {"step": 2, "total_steps": 4, "total_steps_before": 2},
                             self.step(3))

@@ -12,7 +12,6 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/metrics.h"
 

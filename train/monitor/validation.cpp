@@ -8,7 +8,6 @@
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/signals.h"
-#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/explain/shown_images.h"
 #include "shared/evaluation/predict/classify.h"

@@ -7,7 +7,6 @@
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
-#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/matching.h"

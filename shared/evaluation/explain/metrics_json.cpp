@@ -5,17 +5,13 @@
 #include <initializer_list>
 #include <span>
 
+#include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/matching.h"
 
 namespace retina {
 
 namespace {
-
-// In CocoStat's order.
-constexpr std::array<const char*, kCocoStatCount> kStatKeys{
-    "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
-    "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
 
 constexpr std::array<FaultKind, kFaultKindCount> kFaultKinds{
     FaultKind::kClassification, FaultKind::kLocalisation, FaultKind::kBoth,
@@ -196,10 +192,6 @@ std::string numbers_json(const CocoMetrics& metrics, const Explanation& explanat
 }
 
 }  // namespace
-
-std::string stat_key(std::size_t stat, std::uint32_t count_best) {
-  return stat == kAr100 ? cat("AR", count_best) : kStatKeys.at(stat);
-}
 
 std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation) {
   // Both halves are long: on two threads.

@@ -15,8 +15,4 @@ namespace retina {
 // curves are null unless the metrics have COCO's thresholds.
 std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation);
 
-// The key of one of the 12 numbers where the `count_best` best detections of an image and class
-// count: "AP", "AR_small", "AR100"; on tiles "AR10000".
-std::string stat_key(std::size_t stat, std::uint32_t count_best);
-
 }  // namespace retina

@@ -6,12 +6,16 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
-#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/score/text_table.h"
 
 namespace retina {
 
 namespace {
+
+// In CocoStat's order.
+constexpr std::array<const char*, kCocoStatCount> kStatKeys{
+    "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
+    "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
 
 struct SummaryLine {
   const char* title;
@@ -70,6 +74,10 @@ std::string unknown_categories_text(const CocoMetrics& metrics) {
 }
 
 }  // namespace
+
+std::string stat_key(std::size_t stat, std::uint32_t count_best) {
+  return stat == kAr100 ? cat("AR", count_best) : kStatKeys.at(stat);
+}
 
 std::string metric_text(double value) {
   return value < 0 ? "-" : fixed(value, 3);

@@ -23,6 +23,10 @@ std::string class_table_text(const CocoMetrics& metrics);
 // is nothing to say.
 std::string oddities_text(const CocoMetrics& metrics);
 
+// The key of one of the 12 numbers where the `count_best` best detections of an image and class
+// count: "AP", "AR_small", "AR100"; on tiles "AR10000".
+std::string stat_key(std::size_t stat, std::uint32_t count_best);
+
 // A metric for people: three decimals, "-" for nothing to find.
 std::string metric_text(double value);
 

@@ -184,6 +184,12 @@ TEST(EventScalars, AreAllFiguresOfAValidation) {
   EXPECT_EQ(coco.at("AP"), 0);
   EXPECT_EQ(coco.at("AR100"), 8);
   EXPECT_EQ(coco.at("AR_large"), -1);
+  ValidationMetrics on_tiles = detector;
+  on_tiles.count_best = 10'000;
+  EXPECT_EQ(by_key(event_scalars(on_tiles)).at("AR10000"), 8);
+  const TestFolder folder;
+  { MetricsLog(folder / "m", 0).append(on_tiles); }
+  EXPECT_EQ(JsonFile::read(folder / "m").root().at("validation").at("count_best").as_int(), 10'000);
   const ValidationMetrics classifier{.task = Task::kClassification, .values = {0.5, 0.75, 2}};
   EXPECT_EQ(by_key(event_scalars(classifier)),
             (std::map<std::string, double>{{"top1", 0.5}, {"top5", 0.75}, {"loss", 2}}));
