@@ -75,7 +75,7 @@ platform() {  # FOLDER
 }
 
 say_what_it_needs() {  # PACKAGE FOLDER
-  echo "$out/$1: $(($(stat -c %s "$out/$1") / 1000000)) MB, needs glibc $(newest GLIBC "$2") and a libstdc++ with" \
+  echo "$out/$1: $((($(stat -c %s "$out/$1") + 500000) / 1000000)) MB, needs glibc $(newest GLIBC "$2") and a libstdc++ with" \
     "GLIBCXX_$(newest GLIBCXX "$2")"
 }
 
