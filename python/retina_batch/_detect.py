@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Any, Iterable, List, Tuple, Union
 
@@ -14,7 +15,9 @@ from ._record import decoded
 Image = Union[str, "os.PathLike[str]", NDArray[numpy.uint8]]
 _OUTPUTS = ["boxes", "scores", "labels", "counts"]
 _LEAST_RUNTIME = (1, 20)
-_METADATA = 14  # onnx.proto: ModelProto.metadata_props
+# The key of a tensor that is in another file, with protobuf's tag and length before it, which may be
+# longer than need be. ONNX Runtime looks for such files in the working folder.
+_OTHER_FILE = re.compile(rb"[\n\0](?:\x08|\x88\x80*\0)location")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +80,8 @@ def _session(path: str) -> Any:
     with open(path, "rb") as file:
         content = file.read()
     hint = "give a detector that retina-convert wrote"
-    if _names_files(content):
-        raise data_error(path, "is no ONNX model, or has its tensors in other files, which are not opened",
-                         hint)
+    if _OTHER_FILE.search(content):
+        raise data_error(path, "has tensors in other files, which are not opened", hint)
     options = runtime.SessionOptions()
     options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was looked at
     try:
@@ -91,37 +93,3 @@ def _session(path: str) -> Any:
         raise data_error(path, f"is not a detector of ours (got outputs {', '.join(outputs)}, want "
                                f"{', '.join(_OUTPUTS)} and names)", hint)
     return session
-
-
-def _names_files(model: bytes) -> bool:
-    """Whether tensors of an ONNX model are in other files, which ONNX Runtime looks for in the working
-    folder: the entry of such a tensor has the key "location". In our models only class names may
-    have that word, in the metadata. True for what is not made of protobuf's fields."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while shift < 70:
-            byte = model[at]
-            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
-            if byte < 128:
-                return value
-        raise IndexError
-
-    try:
-        while at < len(model):
-            field, wire_type = divmod(varint(), 8)
-            begin = at
-            if wire_type == 0:
-                varint()
-            elif wire_type == 2:
-                size = varint()
-                begin, at = at, at + size
-            else:
-                return True
-            if at > len(model) or field != _METADATA and model.find(b"location", begin, at) >= 0:
-                return True
-    except IndexError:
-        return True
-    return False

@@ -40,10 +40,6 @@ int result_of(const Work& work, char* message, std::size_t message_bytes) {
   }
 }
 
-std::string_view view(const unsigned char* file, std::size_t file_bytes) {
-  return {reinterpret_cast<const char*>(file), file_bytes};
-}
-
 void require_usable(const retina::DecodeStatus& status) {
   const auto reason = unusable_reason(status, policy_on_foreign_files(status));
   if (!reason.empty()) throw retina::Error(retina::ErrorKind::kData, reason);
@@ -53,30 +49,29 @@ void require_usable(const retina::DecodeStatus& status) {
 
 // Whether the bytes of a file are an inference model that retina-convert can have written;
 // `message` begins with "model: ".
-extern "C" int retina_onnx_check(const unsigned char* file, std::size_t file_bytes, char* message,
+extern "C" int retina_onnx_check(const char* file, std::size_t file_bytes, char* message,
                                  std::size_t message_bytes) {
-  const auto check = [&] { retina::check_onnx_model(view(file, file_bytes), "model"); };
+  const auto check = [&] { retina::check_onnx_model({file, file_bytes}, "model"); };
   return result_of(check, message, message_bytes);
 }
 
 // The size of a JPEG by its header: `size` [2] is its width and height.
-extern "C" int retina_jpeg_size(const unsigned char* file, std::size_t file_bytes, int* size,
-                                char* message, std::size_t message_bytes) {
+extern "C" int retina_jpeg_size(const char* file, std::size_t file_bytes, int* size, char* message,
+                                std::size_t message_bytes) {
   const auto read = [&] {
-    require_usable(retina::JpegDecoder().read_size(view(file, file_bytes), size[0], size[1]));
+    require_usable(retina::JpegDecoder().read_size({file, file_bytes}, size[0], size[1]));
   };
   return result_of(read, message, message_bytes);
 }
 
 // Decodes a JPEG of that size to `planes` [3, height, width], RGB. Refuses one that takes longer
 // than `max_seconds`.
-extern "C" int retina_jpeg_decode(const unsigned char* file, std::size_t file_bytes,
-                                  double max_seconds, unsigned char* planes, char* message,
-                                  std::size_t message_bytes) {
+extern "C" int retina_jpeg_decode(const char* file, std::size_t file_bytes, double max_seconds,
+                                  unsigned char* planes, char* message, std::size_t message_bytes) {
   const auto decode = [&] {
     retina::JpegDecoder decoder(std::numeric_limits<std::uint64_t>::max(), max_seconds);
     retina::Image image;
-    require_usable(decoder.decode(view(file, file_bytes), image));
+    require_usable(decoder.decode({file, file_bytes}, image));
     const std::size_t pixel_count = image.rgb.size() / 3;
     for (std::size_t i = 0; i < pixel_count; ++i) {
       for (std::size_t c = 0; c < 3; ++c) planes[c * pixel_count + i] = image.rgb[i * 3 + c];
