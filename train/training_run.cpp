@@ -241,7 +241,6 @@ StepLoaderInput TrainingRun::loading() const {
 
 bool TrainingRun::finish_epoch() {
   replica.average_statistics();
-  const std::int64_t epoch = state.epoch_of(state.step());
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
   state.settle_epoch();
