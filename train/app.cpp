@@ -164,36 +164,31 @@ void tell_quarantined(const char* option, const ShardSet& shards) {
            kQuarantineFile, ")");
 }
 
-// A metric of images that are trained on says nothing of new ones; rank 0.
-void warn_of_the_same_data(const TrainingData& data) {
+// What is known of the sets and should be said before a run: the same data on both sides, of which
+// a metric says nothing, and the notes on each set.
+std::vector<std::string> warnings_of(const TrainingData& data) {
+  std::vector<std::string> warnings;
   std::set<std::string> seen;
   for (const ShardSet& set : data.train_shards) {
     if (!seen.insert(manifest_hash(set.manifest())).second) {
-      log_warning("--train ", set.folder(), ": is there twice: its images count twice");
+      warnings.push_back(cat("--train ", set.folder(), ": is there twice: its images count twice"));
     }
-  }
-  if (!data.validation) return;
-  const std::string validation = cat("--validation ", data.validation->folder(), ": ");
-  if (seen.contains(manifest_hash(data.validation->manifest()))) {
-    log_warning(validation, "is trained on, too: its AP says nothing about other images");
-  } else {
-    for (const std::string& note : validation_notes(data.train_shards, *data.validation)) {
-      log_warning(validation, note);
-    }
-  }
-}
-
-// Of each set by itself; rank 0.
-void warn_of_set_notes(const TrainingData& data) {
-  for (const ShardSet& set : data.train_shards) {
     for (const std::string& note : set.manifest().notes) {
-      log_warning("--train ", set.folder(), ": ", escaped(note, kWholeText));
+      warnings.push_back(cat("--train ", set.folder(), ": ", escaped(note, kWholeText)));
     }
   }
-  if (!data.validation) return;
-  for (const std::string& note : set_notes(data.validation->manifest())) {
-    log_warning("--validation ", data.validation->folder(), ": ", note);
+  if (!data.validation) return warnings;
+  const Manifest& manifest = data.validation->manifest();
+  const std::string validation = cat("--validation ", data.validation->folder(), ": ");
+  std::vector<std::string> notes = set_notes(manifest);
+  if (seen.contains(manifest_hash(manifest))) {
+    notes.push_back("is trained on, too: its AP says nothing about other images");
+  } else {
+    const auto shared = validation_notes(data.train_shards, *data.validation);
+    notes.insert(notes.end(), shared.begin(), shared.end());
   }
+  for (const std::string& note : notes) warnings.push_back(validation + note);
+  return warnings;
 }
 
 // --device auto decides on each rank: a node whose driver is broken would use its CPUs.
@@ -293,7 +288,6 @@ std::string decided_by_data(Command command) {
       throw Error(ErrorKind::kNoInput, cat("--resume ", resume, ": no such file"));
     }
     job.data.emplace(job.options);
-    warn_of_the_same_data(*job.data);
     fit_to_data(job, command);
     for (const std::string& note : job.notes) text += cat(note, "\n");
     const Outlook there = outlook(job);
@@ -303,6 +297,7 @@ std::string decided_by_data(Command command) {
     text += cat(course_of(job.options, steps_per_epoch), "\n");
     const std::string warning = warning_of_course(job.options, steps_per_epoch);
     if (!warning.empty()) text += cat("warning: ", warning, "\n");
+    for (const std::string& known : warnings_of(*job.data)) text += cat("warning: ", known, "\n");
     job.device = choose_device(job.options.compute.device);
     try {
       text += cat(TrainingRun(job).fit_into_memory().text, "\n");
@@ -436,8 +431,7 @@ void tell_start(const Job& job) {
     const std::string left_out = left_out_tiles_text(*job.data->validation);
     if (!left_out.empty()) log_warning("--validation ", left_out);
   }
-  warn_of_the_same_data(*job.data);
-  warn_of_set_notes(*job.data);
+  for (const std::string& warning : warnings_of(*job.data)) log_warning(warning);
 }
 
 void tell_memory(const MemoryPlan& plan, const Job& job) {

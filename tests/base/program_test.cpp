@@ -139,23 +139,6 @@ TEST(RunProgramDeathTest, AReaderThatGoesAwayCostsNoRunAndAFullDiskDoes) {
               "stdout: the results could not be written");
 }
 
-TEST(RunProgramDeathTest, WorksByAbsolutePathsWhereTheWorkingFolderIsGone) {
-  const TestFolder folder;
-  const auto work = [&](const std::string& path) {
-    std::filesystem::create_directory(folder / "gone");
-    std::filesystem::current_path(folder / "gone");
-    std::filesystem::remove(folder / "gone");
-    std::_Exit(run_program("tool", [&] {
-      EXPECT_FALSE(std::filesystem::current_path().empty());  // which libraries ask for
-      write_file_atomically(path, "x");
-      return 0;
-    }));
-  };
-  EXPECT_EXIT(work(folder / "file"), testing::ExitedWithCode(0),
-              "warning: the working folder has been removed");
-  EXPECT_EXIT(work("file"), testing::ExitedWithCode(73), "error: file: ");
-}
-
 TEST(RunProgram, TellsTheHandlerTheExitCode) {
   testing::internal::CaptureStderr();
   int seen = 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shared/base/cat.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "tests/e2e/job.h"
 #include "tests/support/child_process.h"

@@ -104,6 +104,20 @@ TEST_F(FakeDevice, LearnsBesidePartialBoxesAsTheCpuAndWaitsForNothing) {
   EXPECT_THAT(fake_device::violations(), IsEmpty());
 }
 
+// What a run on the fake device came to.
+struct Outcome {
+  ProcessResult result;
+  std::optional<JsonFile> report = {};  // none where the program was ended by a signal
+
+  std::int64_t count(const char* name) const { return report->root().at(name).as_int(); }
+  std::vector<std::string> texts(const char* name) const {
+    std::vector<std::string> all;
+    const JsonView list = report->root().at(name);
+    for (std::size_t i = 0; i < list.size(); ++i) all.push_back(list.at(i).as_string());
+    return all;
+  }
+};
+
 class FakeTraining : public testing::Test {
  protected:
   using Environment = std::vector<std::pair<std::string, std::string>>;
