@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/program.h"
 
