@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -112,26 +113,31 @@ std::string decoded(const std::string& text) {
   return plain ? std::string(plain.get(), static_cast<std::size_t>(size)) : text;
 }
 
-// The character at `at`, which is behind it afterwards: %XX in any case, escaped once or more
-// often, is the one that it stands for, and + the space that it is in a query.
-char take_decoded(const std::string& text, std::size_t& at) {
-  const auto is_digit = [&](std::size_t place) {
-    return place < text.size() && std::isxdigit(static_cast<unsigned char>(text[place])) != 0;
-  };
-  char c = text[at++];
-  for (; c == '%' && is_digit(at) && is_digit(at + 1); at += 2) {
-    c = static_cast<char>(std::stoi(text.substr(at, 2), nullptr, 16));
+// A text whose escapes are resolved, %XX in any case and applied as often as may be, + as the space
+// that it is in a query; and where in the text each character begins, and the end.
+struct Unescaped {
+  std::string text{};
+  std::vector<std::size_t> begins{};
+};
+Unescaped unescaped(const std::string& given) {
+  Unescaped now{.text = given, .begins = std::vector<std::size_t>(given.size() + 1)};
+  std::iota(now.begins.begin(), now.begins.end(), std::size_t{0});
+  for (bool has_changed = true; std::exchange(has_changed, false);) {
+    Unescaped next;
+    for (std::size_t at = 0; at < now.text.size();) {
+      const std::string digits = now.text[at] == '%' ? now.text.substr(at + 1, 2) : "";
+      const bool is_escape =
+          digits.size() == 2 && digits.find_first_not_of("0123456789ABCDEFabcdef") == digits.npos;
+      next.text += is_escape ? static_cast<char>(std::stoi(digits, nullptr, 16)) : now.text[at];
+      next.begins.push_back(now.begins[at]);
+      at += is_escape ? 3 : 1;
+      has_changed |= is_escape;
+    }
+    next.begins.push_back(given.size());
+    now = std::move(next);
   }
-  return c == '+' ? ' ' : c;
-}
-
-// Where `secret` ends in the text if it begins at `begin`, both decoded; else `begin`.
-std::size_t end_of(const std::string& secret, const std::string& text, std::size_t begin) {
-  std::size_t at = begin;
-  for (std::size_t next = 0; next < secret.size();) {
-    if (at >= text.size() || take_decoded(secret, next) != take_decoded(text, at)) return begin;
-  }
-  return at;
+  std::replace(now.text.begin(), now.text.end(), '+', ' ');
+  return now;
 }
 
 // "" or why libcurl will not take the URL.
@@ -314,23 +320,27 @@ std::string RemoteAccess::bearer(const std::stop_token& stop) {
 void RemoteAccess::keep_secret(const std::string& text) {
   if (text.empty()) return;
   keep_memory_out_of_cores();
-  secrets_.push_back(text);
+  secrets_.push_back(unescaped(text).text);
   // Of a query, each value: a message may have it without the rest. Short ones say nothing.
   constexpr std::size_t kShort = 8;
   for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
-    std::string value = text.substr(at + 1, text.find('&', at) - at - 1);
-    if (value.size() >= kShort) secrets_.push_back(std::move(value));
+    const std::string value = text.substr(at + 1, text.find('&', at) - at - 1);
+    if (value.size() >= kShort) secrets_.push_back(unescaped(value).text);
   }
 }
 
 std::string RemoteAccess::without_secrets(std::string text) const {
   const std::lock_guard lock(mutex_);
+  const Unescaped plain = unescaped(text);
   std::string shown;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = at;  // of the longest secret here
-    for (const std::string& secret : secrets_) end = std::max(end, end_of(secret, text, at));
-    shown += end == at ? text.substr(at++, 1) : "***";
-    at = std::max(at, end);
+  for (std::size_t at = 0; at < plain.text.size();) {
+    std::size_t size = 0;  // of the longest secret here
+    for (const std::string& secret : secrets_) {
+      if (plain.text.compare(at, secret.size(), secret) == 0) size = std::max(size, secret.size());
+    }
+    const std::size_t begin = plain.begins[at];
+    shown += size > 0 ? "***" : text.substr(begin, plain.begins[at + 1] - begin);
+    at += std::max<std::size_t>(size, 1);
   }
   return shown;
 }

@@ -239,14 +239,15 @@ class Credentials(RemoteCase):
         url = self.server.url.replace("http://", "http://me:pass12345@")
         done = self.read(f"{url}?{query}", NO_INPUT)
         self.expect_error(done, "/file name?***, sig=***, Basic ***")
-        for other in (query.lower().replace(SECRET.lower(), SECRET), query.replace("%", "%25"),
+        for other in (query.replace("%", "%25"),
                       query.replace("%2B", "%2b").replace("%2F", "/"), query.replace("%2B", " "),
                       "".join(f"%{ord(c):02x}" for c in query)):
-            echo = f"<Error><Message>{'x' * 180} {other} end</Message></Error>"
-            self.server.check = lambda request: faults.status(403, echo.encode())
-            done = self.read(f"{url}?{query}", NO_INPUT)
-            for piece in (SECRET[:4], SECRET[-5:], "%70%4c"):
-                self.assertNotIn(piece, done.stderr.replace("9f8e7d%", ""), other)
+            for before in (0, 180):  # whole, and cut to a message's length
+                echo = f"<Error><Message>{'x' * before} {other} end</Message></Error>".encode()
+                self.server.check = lambda request: faults.status(403, echo)
+                done = self.read(f"{url}?{query}", NO_INPUT)
+                for piece in (SECRET[:2], SECRET[-5:], "%70%4c", "%37%64"):
+                    self.assertNotIn(piece, done.stderr, other)
 
     def test_a_refusal_has_the_services_own_reason(self):
         body = ("<Error><Code>AuthenticationFailed</Code><Message>Server failed.\nTime: now</Message>"

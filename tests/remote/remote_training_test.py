@@ -14,8 +14,9 @@ from remote_case import BUILD, CLEAN, SECRET, STOPPED, RemoteCase, program
 MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_ALLOW_RUN_AS_ROOT": "1",
        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
        "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"}
-TRAINING = ("--task classify --backbone cifar-cnn --images-per-step 6 --steps 4 --lr 0.001 --warmup-steps 2 "
+TRAINING = ("--task classify --backbone cifar-cnn --images-per-step 6 --lr 0.001 --warmup-steps 2 "
             "--compute-threads 1 --threads 1 --device cpu --recipe none --log-level debug").split()
+STEPS = ["--steps", 4]
 
 
 class RemoteTraining(RemoteCase):
@@ -28,15 +29,17 @@ class RemoteTraining(RemoteCase):
             self.run_program("coco-pack", "--format", "folders", "--images", images / split,
                              "--output", self.folder / split, "--shard-size", "64KiB")
 
-    def words(self, output, root, ranks=1, more=()):
+    def words(self, output, root, ranks=1, more=STEPS):
         words = [program("retina-train"), "--train", self.with_query(f"{root}/train"), "--validation",
                  self.with_query(f"{root}/val"), "--output", output, *TRAINING, *more]
         if str(root).startswith("http"):
             words += ["--scratch", self.scratch]
+        if "--sync-bn" in words:  # which has batch norm
+            words[words.index("cifar-cnn")] = "resnet18"
         launch = (f"mpirun -np {ranks} --oversubscribe --bind-to none".split() if ranks > 1 else [])
         return [*launch, *map(str, words)]
 
-    def train(self, output, root, ranks=1, code=0, more=(), **environment):
+    def train(self, output, root, ranks=1, code=0, more=STEPS, **environment):
         done = subprocess.run(self.words(output, root, ranks, more), capture_output=True, text=True, timeout=300,
                               env=CLEAN | MPI | environment)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
@@ -78,9 +81,9 @@ class RemoteTraining(RemoteCase):
     def test_a_stop_while_a_shard_is_awaited_saves_a_checkpoint(self):
         """In the first step and later ones, alone and on two ranks, where others are in the midst of the step."""
         shards = [path.stat().st_size for path in (self.folder / "train").glob("*.lmdb")]
-        more = ["--steps", 30, "--checkpoint-every", "1000steps", "--stage-limit", max(shards) + 20000]
-        self.train(self.room / "local", self.folder, more=["--steps", 30])
-        for ranks, shards_before, options in ((1, 0, []), (1, 60, []), (2, 60, []), (2, 60, ["--sync-bn", "on"])):
+        more = ["--steps", 12, "--checkpoint-every", "1000steps", "--stage-limit", max(shards) + 20000]
+        self.train(self.room / "local", self.folder, more=["--steps", 12])
+        for ranks, shards_before, options in ((1, 0, []), (1, 24, []), (2, 24, []), (2, 24, ["--sync-bn", "on", "--init", "none"])):
             with self.subTest(ranks=ranks, shards_before=shards_before, options=options):
                 output = self.room / f"stopped-{ranks}-{shards_before}-{len(options)}"
                 asked, is_silent = [], threading.Event()
@@ -103,7 +106,7 @@ class RemoteTraining(RemoteCase):
                 self.assertEqual(bool(list(output.glob("checkpoint-*.pt"))), shards_before > 0, log)
                 self.server.fault = lambda request: None
                 self.train(output, self.server.url, ranks, more=[*more, *options])
-                self.assertEqual(len(self.losses(output)), 30)
+                self.assertEqual(len(self.losses(output)), 12)
                 if ranks == 1:
                     self.assertEqual(self.losses(output), self.losses(self.room / "local"))
 
@@ -134,7 +137,7 @@ class RemoteTraining(RemoteCase):
         texts = []
         for number, (place, environment) in enumerate(places.items()):
             environment = CLEAN | MPI | environment | {"TMPDIR": str(temporary)}
-            words = [program("retina-train"), "--train", f"{place}/train", "--validation", f"{place}/val", *TRAINING,
+            words = [program("retina-train"), "--train", f"{place}/train", "--validation", f"{place}/val", *TRAINING, *STEPS,
                      "--scratch", self.scratch, "--output", self.room / f"run-{number}"]
             full = {"LD_PRELOAD": str(BUILD / "lib/retina-faults.so"),
                     "RETINA_FAULTS": f"write=ENOSPC path={self.scratch}"}
