@@ -7,6 +7,7 @@
 
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,6 @@ class OwnKernels : public testing::Test {
 };
 
 TEST_F(OwnKernels, AgreeWithLibTorchInOneLogLine) {
-  const at::Tensor before = torch::get_rng_state ? ;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const std::string log = compare(type);
     EXPECT_THAT(log, AllOf(HasSubstr("own kernels: 8 compared with LibTorch's operations in "),
@@ -87,18 +87,18 @@ TEST_F(OwnKernels, AgreeWithLibTorchInOneLogLine) {
     EXPECT_THAT(replaced_kernels(), IsEmpty()) << type;
     EXPECT_THAT(fake_device::violations(), IsEmpty());
   }
-  for (const std::string& name : emulation::launched_kernels()) {
-    EXPECT_TRUE(kKernels.contains(name)) << name;
-  }
+  std::set<std::string> names;
+  for (const auto& [name, wrong] : kKernels) names.insert(name);
+  EXPECT_EQ(emulation::launched_kernels(), names) << "each is compared";
 }
 
 TEST_F(OwnKernels, AreReplacedWhereAnyBlockIsMissing) {
+  std::size_t number = 0;
   for (const auto& [name, wrong] : kKernels) {
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-      const std::string log = compare(type, name);
-      EXPECT_EQ(replaced_kernels(), wrong) << name << type << log;
-      EXPECT_THAT(log, HasSubstr("warning: own kernels: "));
-    }
+    const at::ScalarType type = std::array{at::kFloat, at::kBFloat16, at::kHalf}[number++ % 3];
+    const std::string log = compare(type, name);
+    EXPECT_EQ(replaced_kernels(), wrong) << name << type << log;
+    EXPECT_THAT(log, HasSubstr("warning: own kernels: wrong on this GPU; "));
   }
 }
 
