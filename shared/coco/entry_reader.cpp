@@ -286,11 +286,11 @@ const char* wanted_file(const std::vector<CocoList>& lists) {
 // Throws `error` with whose file this is, or what is wanted.
 [[noreturn]] void fail_as_known(const std::string& path, const std::vector<CocoList>& lists,
                                 const Error& error) {
-  constexpr std::uint64_t kLookedAt = std::uint64_t{1} << 20;
-  const std::string start = read_start(path, kLookedAt);
-  const std::uint64_t rest = file_size_bytes(path) - start.size();
-  const std::string end =
-      read_part(path, start.size() + rest - std::min(rest, kLookedAt), kLookedAt);
+  constexpr std::uint64_t kMostLookedAt = std::uint64_t{1} << 20;  // at either end
+  const std::uint64_t size_bytes = file_size_bytes(path),
+                      looked_at = std::min(size_bytes, kMostLookedAt);
+  const std::string start = read_start(path, looked_at),
+                    end = read_part(path, size_bytes - looked_at, looked_at);
   if (const auto foreign = foreign_json(cat(start, end))) {
     throw Error(error.kind(), cat(error.what(), "; this is a file of ", foreign->what),
                 foreign->cure);

@@ -102,8 +102,12 @@ TEST_F(ConvertedCommand, TakesOtherThresholdsThanItWasConvertedWith) {
       run_process(command("model.onnx", "strict", {"--score-threshold", "0.9"}));
   ASSERT_EQ(strict.exit_code, 0) << strict.err;
   EXPECT_EQ(read_results(*folder_ / "strict/detections.json").size(), 0U);
+  const std::string capped =
+      "warning: AP counts the best 25 detections of an image above a score of ";
+  EXPECT_THAT(strict.err, HasSubstr(capped + "0.9 (--max-detections, --score-threshold)"));
   const ProcessResult loose = run_process(command("model.onnx", "loose", {"--nms-threshold", "1"}));
   ASSERT_EQ(loose.exit_code, 0) << loose.err;
+  EXPECT_THAT(loose.err, HasSubstr(capped + "0.008 ")) << "those that it was converted with";
   const ProcessResult tight = run_process(command("model.onnx", "tight", {"--nms-threshold", "0"}));
   ASSERT_EQ(tight.exit_code, 0) << tight.err;
   EXPECT_LT(read_results(*folder_ / "tight/detections.json").size(),
