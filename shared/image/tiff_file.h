@@ -96,8 +96,10 @@ class TiffFile {
     const std::uint64_t end = bytes_.size_bytes(), listed = listed_part_count();
     const std::uint32_t count = part_count();
     for (std::uint32_t part = 0; part < count; ++part) {
-      if (is_left_out(part) && listed >= count) continue;
-      if (listed <= part) return cat("it lists ", listed, " of its ", count, " ", kind, "s");
+      if (is_left_out(part)) {
+        if (listed >= count) continue;
+        return cat("it lists ", listed, " of its ", count, " ", kind, "s");
+      }
       const std::uint64_t at = TIFFGetStrileOffset(tiff_, part);
       const std::uint64_t bytes = TIFFGetStrileByteCount(tiff_, part);
       const std::uint64_t least = compression == COMPRESSION_NONE ? plain_bytes(part) : 1;
