@@ -329,12 +329,8 @@ class TiffBands : public FormatRows {
   // whole KiB.
   void set_tile_buffer(bool is_tiled) {
     if (!is_tiled || file_.field<std::uint16_t>(TIFFTAG_COMPRESSION) != COMPRESSION_NONE) return;
-    std::uint64_t most = 0;  // no less, even where it has more bytes than pixels
-    for (std::uint32_t part = file_.part_count(); part > 0;) {
-      most = std::max<std::uint64_t>(most, TIFFGetStrileByteCount(file_.get(), --part));
-    }
-    if (most == 0) return;  // all are left out
-    tile_.resize(most);
+    if (file_.left_out_count() == file_.part_count()) return;
+    tile_.resize(static_cast<std::size_t>(std::max<tmsize_t>(TIFFTileSize(file_.get()), 0)));
     TIFFReadBufferSetup(file_.get(), tile_.data(), std::ssize(tile_));
   }
 
