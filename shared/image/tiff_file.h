@@ -82,8 +82,9 @@ class TiffFile {
     return left_out;
   }
   // What is wrong with the size of strips or tiles and with where they are; "" where each is in the
-  // file or left out. libtiff (4.5) reads plain ones by their offset alone, whatever is there, and
-  // has zeros in the place of those that the file does not list.
+  // file or left out. libtiff (4.5) reads plain ones by their offset alone, whatever is there,
+  // takes plain tiles of no size but their pixels', and has zeros in the place of what is not
+  // listed.
   std::string check_parts() {
     const bool is_tiled = TIFFIsTiled(tiff_) != 0;
     const auto compression = field<std::uint16_t>(TIFFTAG_COMPRESSION);
@@ -96,12 +97,15 @@ class TiffFile {
     const std::uint64_t end = bytes_.size_bytes(), listed = listed_part_count();
     const std::uint32_t count = part_count();
     for (std::uint32_t part = 0; part < count; ++part) {
-      if (is_left_out(part) && listed >= count) continue;
-      if (listed <= part) return cat("it lists ", listed, " of its ", count, " ", kind, "s");
+      if (is_left_out(part)) {
+        if (listed >= count) continue;
+        return cat("it lists ", listed, " of its ", count, " ", kind, "s");
+      }
       const std::uint64_t at = TIFFGetStrileOffset(tiff_, part);
       const std::uint64_t bytes = TIFFGetStrileByteCount(tiff_, part);
       const std::uint64_t least = compression == COMPRESSION_NONE ? plain_bytes(part) : 1;
-      if (at > 0 && bytes >= least && bytes <= end && at <= end - bytes) continue;
+      const std::uint64_t most = is_tiled && compression == COMPRESSION_NONE ? least : end;
+      if (at > 0 && bytes >= least && bytes <= most && bytes <= end && at <= end - bytes) continue;
       return cat(kind, " ", part, " is not in the file (", bytes, " bytes at byte ", at, ")");
     }
     return "";

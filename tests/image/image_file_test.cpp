@@ -349,7 +349,7 @@ TEST(Tiff, AHeaderThatLiesAboutTheSizeIsRefusedBeforeAnythingIsAllocated) {
     bytes.replace(at + 8, 2, "\x00\x30", 2);  // 12288
   }
   Image out;
-  EXPECT_EQ(decode(bytes, out).problem, "damaged TIFF: the file ends too early");
+  EXPECT_THAT(decode(bytes, out).problem, HasSubstr("damaged TIFF: strip 0 is not in the file"));
   EXPECT_EQ(out.rgb.capacity(), 0U);
 }
 
