@@ -48,16 +48,6 @@ void fill_standard_streams() {
   }
 }
 
-// Where the working folder has been removed, oneMKL and Open MPI end the process, and the standard
-// library throws. In /proc nothing can be created, and a relative path leads to nothing of the
-// user's.
-void leave_removed_folder() {
-  std::error_code code;
-  const bool is_there = !std::filesystem::current_path(code).empty();
-  if (is_there || code != std::errc::no_such_file_or_directory || ::chdir("/proc") != 0) return;
-  log_warning("the working folder has been removed: only absolute paths lead anywhere");
-}
-
 // `head` has read enough, or the terminal is gone.
 bool has_no_reader(int file) {
   struct pollfd state {
@@ -107,7 +97,6 @@ int run_program(const std::string& name, const std::function<int()>& body,
   set_log_name(name);
   allow_many_files();
   install_memory_errors();
-  leave_removed_folder();
   for (const int signal : {SIGXFSZ, SIGPIPE}) std::signal(signal, SIG_IGN);  // the write fails then
   int code = 0;
   try {

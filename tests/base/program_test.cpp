@@ -19,6 +19,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
+#include "shared/base/working_folder.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -145,6 +146,9 @@ TEST(RunProgramDeathTest, WorksByAbsolutePathsWhereTheWorkingFolderIsGone) {
     std::filesystem::create_directory(folder / "gone");
     std::filesystem::current_path(folder / "gone");
     std::filesystem::remove(folder / "gone");
+    char name[] = "/bin/tool";
+    std::array<char*, 1> arguments{name};
+    leave_removed_folder(1, arguments.data(), nullptr);
     std::_Exit(run_program("tool", [&] {
       EXPECT_FALSE(std::filesystem::current_path().empty());  // which libraries ask for
       write_file_atomically(path, "x");
@@ -152,7 +156,7 @@ TEST(RunProgramDeathTest, WorksByAbsolutePathsWhereTheWorkingFolderIsGone) {
     }));
   };
   EXPECT_EXIT(work(folder / "file"), testing::ExitedWithCode(0),
-              "warning: the working folder has been removed");
+              "^tool: warning: the working folder has been removed");
   EXPECT_EXIT(work("file"), testing::ExitedWithCode(73), "error: file: ");
 }
 
