@@ -21,7 +21,7 @@ namespace {
 
 using testing::AllOf, testing::HasSubstr, testing::IsEmpty, testing::Not;
 
-const c10::Device kGpu(c10::kCUDA, 0);
+const c10::Device kFakeGpu(c10::kCUDA, 0);
 
 // By the launches, all there are. Two kernels have one name where two sources have.
 const std::map<std::string, std::vector<OwnKernel>> kKernels = {
@@ -57,7 +57,7 @@ const std::map<std::string, std::vector<OwnKernel>> kKernels = {
 };
 
 std::vector<OwnKernel> replaced_kernels() {
-  const at::Tensor there = torch::zeros({1}, kGpu);
+  const at::Tensor there = torch::zeros({1}, kFakeGpu);
   std::vector<OwnKernel> all;
   for (int kernel = 0; kernel < kOwnKernelCount; ++kernel) {
     if (is_replaced(OwnKernel{kernel}, there)) all.push_back(OwnKernel{kernel});
@@ -70,7 +70,7 @@ std::vector<OwnKernel> replaced_kernels() {
 std::string compare(at::ScalarType type, const std::string& broken = "") {
   fake_device::reset({.broken_kernel = broken});
   testing::internal::CaptureStderr();
-  replace_wrong_kernels(kGpu, type, *make_self_communicator());
+  replace_wrong_kernels(kFakeGpu, type, *make_self_communicator());
   return testing::internal::GetCapturedStderr();
 }
 
@@ -107,7 +107,7 @@ TEST_F(OwnKernels, AreReplacedOnAllRanksIfOnOne) {
   fake_device::reset();
   ThreadWorld world({.ring = {.ranks = 2}});
   const auto outcomes = world.run([](ThreadRank& rank) {
-    if (rank.rank() == 0) return replace_wrong_kernels(kGpu, at::kFloat, rank);
+    if (rank.rank() == 0) return replace_wrong_kernels(kFakeGpu, at::kFloat, rank);
     std::array<std::int64_t, kOwnKernelCount> wrong = {};
     wrong[static_cast<std::size_t>(OwnKernel::kNms)] = 1;
     rank.all_reduce(wrong.data(), wrong.size(), ElementType::kInt64, ReduceOp::kMax);
