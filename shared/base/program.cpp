@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -48,20 +47,6 @@ void fill_standard_streams() {
     }
   }
 }
-
-bool has_left_folder = false;
-
-// Where the working folder has been removed, oneMKL and Open MPI end the process, and the standard
-// library throws. In /proc nothing can be created, and a relative path leads to nothing of the
-// user's.
-void leave_removed_folder(int, char**, char**) {
-  char path[PATH_MAX];
-  if (::getcwd(path, sizeof path) != nullptr || errno != ENOENT) return;
-  has_left_folder = ::chdir("/proc") == 0;
-}
-// Before any library begins: LibTorch asks oneMKL when it is loaded.
-[[gnu::section(".preinit_array"),
-  gnu::used]] void (*const kBeforeLibraries)(int, char**, char**) = leave_removed_folder;
 
 // `head` has read enough, or the terminal is gone.
 bool has_no_reader(int file) {
@@ -112,9 +97,6 @@ int run_program(const std::string& name, const std::function<int()>& body,
   set_log_name(name);
   allow_many_files();
   install_memory_errors();
-  if (has_left_folder) {
-    log_warning("the working folder has been removed: only absolute paths lead anywhere");
-  }
   for (const int signal : {SIGXFSZ, SIGPIPE}) std::signal(signal, SIG_IGN);  // the write fails then
   int code = 0;
   try {

@@ -3,7 +3,6 @@
 // size limit (ulimit -f) refuses, and results that stdout does not take. A reader of stdout or
 // stderr that goes away (`| head`) costs no run: what it no longer reads is dropped. Standard
 // streams that came closed are /dev/null before anything is opened that would take their place.
-// Where the working folder has been removed, absolute paths still work.
 #pragma once
 
 #include <functional>
