@@ -123,7 +123,7 @@ int read_px(const JsonView& view, const char* key) {
 ManifestCounts read_counts(const JsonView& view, Task task) {
   ManifestCounts counts{.images = read_count(view, "images"),
                         .rescaled = read_count(view, "rescaled"),
-                        .converted = view.has("converted") ? read_count(view, "converted") : 0,
+                        .converted = read_count(view, "converted"),
                         .quarantined = read_count(view, "quarantined")};
   if (task == Task::kClassification) return counts;
   counts.boxes = read_count(view, "boxes");
@@ -170,10 +170,8 @@ std::optional<TileRule> read_tile_rule(const JsonView& options) {
   return rule;
 }
 
-// The value of the word at `key`; the first choice where an earlier version wrote none.
 template <class T>
 T read_word(const JsonView& view, const char* key, const Choices<T>& choices) {
-  if (!view.has(key)) return choices.front().second;
   const std::string word = view.at(key).as_string();
   if (const auto value = value_of(choices, word)) return *value;
   view.at(key).fail(cat("got \"", word, "\", want ", words_of(choices)));
@@ -212,12 +210,8 @@ Task check_format(const JsonView& root) {
                   kFormat, "\")"));
   }
   const std::int64_t version = root.at("version").as_int();
-  if (version > kManifestVersion) fail_newer(root.place(), "format", version, kManifestVersion);
-  if (version < kManifestVersion) {
-    throw Error(ErrorKind::kData,
-                cat(root.place(), ": is of an earlier format, without the sizes of boxes (got ",
-                    version, ", want ", kManifestVersion, ")"),
-                "pack the images again: coco-pack with --overwrite");
+  if (version != kManifestVersion) {
+    fail_version(root.place(), "format", version, kManifestVersion);
   }
   const std::string word = root.at("task").as_string();
   const std::optional<Task> task = value_of(kTasks, word);
@@ -254,7 +248,6 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
       .field("exif", word_of(kExifPolicies, options.exif))
       .field("check", word_of(kImageChecks, options.check))
       .field("part", options.part);
-  // Sets of JPEGs, and of whole images, stay what they were, byte for byte.
   if (options.encoding != ImageEncoding::kJpeg) {
     json.field("encoding", word_of(kImageEncodings, options.encoding));
   }
@@ -306,12 +299,13 @@ ManifestOptions read_manifest_options(const JsonView& view) {
   return {.shard_size_bytes = view.at("shard_size_bytes").as_uint(),
           .max_side_px = read_px(view, "max_side_px"),
           .quality = read_px(view, "quality"),
-          .encoding = read_word(view, "encoding", kImageEncodings),
-          .convert = view.has("convert") && view.at("convert").as_bool(),
+          .encoding = view.has("encoding") ? read_word(view, "encoding", kImageEncodings)
+                                           : ImageEncoding::kJpeg,
+          .convert = view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
           .check = read_word(view, "check", kImageChecks),
           .stretch = view.has("stretch") ? view.at("stretch").as_string() : "",
-          .part = view.has("part") ? view.at("part").as_string() : "",
+          .part = view.at("part").as_string(),
           .tile = read_tile_rule(view),
           .pack_part = view.has("pack_part") ? view.at("pack_part").as_string() : ""};
 }

@@ -108,8 +108,7 @@ struct Manifest {
   int class_count() const { return static_cast<int>(categories.size()); }
 };
 
-// The options as fields of a JSON object, and back; those that an earlier version did not write
-// have their defaults. Throws kData.
+// The options as fields of a JSON object, and back. Throws kData.
 void write_manifest_options(JsonWriter& json, const ManifestOptions& options);
 ManifestOptions read_manifest_options(const JsonView& view);
 
@@ -119,8 +118,8 @@ std::string encode_manifest(const Manifest& manifest);
 // Which data set it is, for whoever compares inputs by content: 16 hexadecimal digits.
 std::string manifest_hash(const Manifest& manifest);
 
-// Errors begin with `name`. Throws kData: not JSON, another or newer format, a damaged text, names
-// or sizes of files that coco-pack does not write.
+// Errors begin with `name`. Throws kData: not JSON, another format or version, a damaged text,
+// names or sizes of files that coco-pack does not write.
 Manifest decode_manifest(std::string_view text, const std::string& name);
 
 // Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.

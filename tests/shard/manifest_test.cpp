@@ -160,7 +160,7 @@ TEST(Manifest, OfAnEarlierFormatIsToBePackedAgain) {
     decode_manifest(R"({"format": "retina-batch shards", "version": 1})", "m");
   };
   EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
-  EXPECT_EQ(message, "m: is of an earlier format, without the sizes of boxes (got 1, want 2)");
+  EXPECT_EQ(message, "m: was written by an earlier version (got format version 1, want 2)");
 }
 
 TEST(Manifest, HasNoMoreSizesThanBoxesAndNoneThatIsImpossible) {
