@@ -103,7 +103,7 @@ InitialModel initial_model_of(const std::string& config_json, const std::string&
   if (!root.has("import")) return initial;
   const JsonView imported = root.at("import");
   initial.backbone_only = imported.at("backbone_only").as_bool();
-  initial.imported_from = imported.has("source") ? imported.at("source").as_string() : "";
+  initial.imported_from = imported.at("source").as_string();
   return initial;
 }
 

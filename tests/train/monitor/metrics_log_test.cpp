@@ -36,7 +36,6 @@ TEST(MetricsLog, ReadsBackWhatItWrote) {
   EXPECT_EQ(log.steps()[0].memory_bytes, 77);
   ASSERT_EQ(log.validations().size(), 1U);
   EXPECT_EQ(log.validations()[0].values[1], 0.5);
-  EXPECT_FALSE(log.validations()[0].losses.has_value()) << "as runs of earlier versions";
 }
 
 TEST(MetricsLog, IsCutToTheStepThatTrainingContinuesFrom) {
@@ -219,9 +218,8 @@ TEST(EventScalars, HaveTheLossesOfAValidationAsItsLineHas) {
     }
     const MetricsLog read(folder / "m", 1);
     EXPECT_EQ(read.validations().at(0).values, metrics.values);
-    ASSERT_TRUE(read.validations()[0].losses.has_value());
-    EXPECT_EQ(total_loss(metrics.task, *read.validations()[0].losses),
-              total_loss(metrics.task, *metrics.losses));
+    EXPECT_EQ(total_loss(metrics.task, read.validations()[0].losses),
+              total_loss(metrics.task, metrics.losses));
   }
 }
 
@@ -233,24 +231,8 @@ TEST(MetricsLog, ReadsAValidationWhoseLossIsNotFinite) {
                                   .losses = TaskMetrics{std::nan(""), 1, 0}});
   }
   const MetricsLog log(folder / "m", 1);
-  EXPECT_TRUE(std::isnan(log.validations().at(0).losses.value()[0]));
-  EXPECT_EQ(log.validations()[0].losses.value()[1], 1);
-}
-
-// As version 0.1.0's first runs wrote them.
-TEST(MetricsLog, ReadsTheLinesOfEarlierVersions) {
-  const TestFolder folder;
-  write_file_atomically(
-      folder / "m",
-      R"({"step":1,"epoch":1,"loss":3,"classification_loss":1,"box_loss":2,"lr":0.1,"grad_norm":4,)"
-      R"("images_per_second":16,"step_ms":500,"data_wait_ms":1,"exposed_comm_ms":2,"memory":9})"
-      "\n");
-  const MetricsLog log(folder / "m", 1);
-  ASSERT_EQ(log.steps().size(), 1U);
-  EXPECT_EQ(log.steps()[0].images, 8);
-  EXPECT_EQ(log.steps()[0].ranks, 1);
-  EXPECT_EQ(log.steps()[0].reduce.traffic.bytes, 0);
-  EXPECT_TRUE(log.epochs().empty());
+  EXPECT_TRUE(std::isnan(log.validations().at(0).losses[0]));
+  EXPECT_EQ(log.validations()[0].losses[1], 1);
 }
 
 TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {
