@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ._checks import damaged, data_error, matches_xxh3, other_version
 
-_FORMAT, _MANIFEST_VERSION, _INDEX_VERSION = "retina-batch shards", 2, 6
+_FORMAT, _MANIFEST_VERSION, _INDEX_VERSION = "retina-batch shards", 3, 6
 _TASKS = ("detection", "classification")
 # The manifest's text ends with its own hash, which is of the text with zeros in the place of the digits.
 _HASH_KEY, _HASH_DIGITS, _END = b'"xxh3": "', 16, b'"\n}\n'

@@ -82,9 +82,11 @@ class IndexDecoder {
     check_hashes(header, want_xxh3);
     read_images(count);
     // More than the rows can have: what is not used has an address, no memory.
-    index_.labels_.reserve(count, left() / sizeof(std::uint32_t));
+    index_.labels_.ends.reserve(count);
+    index_.labels_.values.reserve(left() / sizeof(std::uint32_t));
     for (const ImageIndex::Image& image : index_.images_) read_labels(image);
-    index_.file_names_.reserve(count, left());
+    index_.file_names_.ends.reserve(count);
+    index_.file_names_.values.reserve(left());
     for (std::size_t i = 0; i < count; ++i) index_.file_names_.push_back(take(number()));
     const bool has_tiles = left() > count * sizeof(std::uint64_t);
     for (std::size_t i = 0; has_tiles && i < count; ++i) read_tile(index_.images_[i]);
@@ -199,12 +201,6 @@ bool operator==(const IndexEntry& a, const IndexEntry& b) {
                     entry.image_xxh3, entry.tile);
   };
   return numbers(a) == numbers(b) && std::ranges::equal(a.labels, b.labels);
-}
-
-template <class T>
-void ImageIndex::Rows<T>::reserve(std::size_t row_count, std::size_t value_count) {
-  ends.reserve(row_count);
-  values.reserve(value_count);
 }
 
 template <class T>

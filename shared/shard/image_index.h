@@ -80,7 +80,6 @@ class ImageIndex {
     std::vector<T> values{};
     std::vector<std::uint32_t> ends{};  // in `values`
 
-    void reserve(std::size_t row_count, std::size_t value_count);
     void push_back(std::span<const T> row);
     std::span<const T> operator[](std::size_t place) const;
     friend bool operator==(const Rows&, const Rows&) = default;

@@ -244,13 +244,13 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
   json.field("shard_size_bytes", options.shard_size_bytes)
       .field("max_side_px", options.max_side_px)
       .field("quality", options.quality)
+      .field("encoding", word_of(kImageEncodings, options.encoding))
       .field("convert", options.convert)
       .field("exif", word_of(kExifPolicies, options.exif))
       .field("check", word_of(kImageChecks, options.check))
-      .field("part", options.part);
-  if (options.encoding != ImageEncoding::kJpeg) {
-    json.field("encoding", word_of(kImageEncodings, options.encoding));
-  }
+      .field("stretch", options.stretch)
+      .field("part", options.part)
+      .field("pack_part", options.pack_part);
   if (options.tile) {
     json.key("tile")
         .begin_object()
@@ -260,8 +260,6 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
         .field("empty", options.tile->empty)
         .end_object();
   }
-  if (!options.stretch.empty()) json.field("stretch", options.stretch);
-  if (!options.pack_part.empty()) json.field("pack_part", options.pack_part);
 }
 
 std::string encode_manifest(const Manifest& manifest) {
@@ -278,12 +276,9 @@ std::string encode_manifest(const Manifest& manifest) {
     json.end_object();
   }
   json.end_array();
-  if (!manifest.notes.empty()) {
-    json.key("notes").begin_array();
-    for (const std::string& note : manifest.notes) json.value(note);
-    json.end_array();
-  }
-  json.key("index").begin_object();
+  json.key("notes").begin_array();
+  for (const std::string& note : manifest.notes) json.value(note);
+  json.end_array().key("index").begin_object();
   write_file_fields(json, manifest.index);
   json.end_object().key("quarantine").begin_object();
   write_file_fields(json, manifest.quarantine);
@@ -299,15 +294,14 @@ ManifestOptions read_manifest_options(const JsonView& view) {
   return {.shard_size_bytes = view.at("shard_size_bytes").as_uint(),
           .max_side_px = read_px(view, "max_side_px"),
           .quality = read_px(view, "quality"),
-          .encoding = view.has("encoding") ? read_word(view, "encoding", kImageEncodings)
-                                           : ImageEncoding::kJpeg,
+          .encoding = read_word(view, "encoding", kImageEncodings),
           .convert = view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
           .check = read_word(view, "check", kImageChecks),
-          .stretch = view.has("stretch") ? view.at("stretch").as_string() : "",
+          .stretch = view.at("stretch").as_string(),
           .part = view.at("part").as_string(),
           .tile = read_tile_rule(view),
-          .pack_part = view.has("pack_part") ? view.at("pack_part").as_string() : ""};
+          .pack_part = view.at("pack_part").as_string()};
 }
 
 std::string manifest_hash(const Manifest& manifest) {
@@ -334,9 +328,9 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
   if (task == Task::kDetection) {
     manifest.box_sizes = read_box_sizes(root.at("box_sizes"), manifest.counts.trainable);
   }
-  const std::size_t note_count = root.has("notes") ? root.at("notes").size() : 0;
-  for (std::size_t i = 0; i < note_count; ++i) {
-    manifest.notes.push_back(root.at("notes").at(i).as_string());
+  const JsonView notes = root.at("notes");
+  for (std::size_t i = 0; i < notes.size(); ++i) {
+    manifest.notes.push_back(notes.at(i).as_string());
   }
   return manifest;
 }

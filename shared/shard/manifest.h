@@ -21,7 +21,7 @@ class JsonView;
 class JsonWriter;
 
 // "version" in manifest.json. Part of the format; never renumber.
-inline constexpr std::int64_t kManifestVersion = 2;
+inline constexpr std::int64_t kManifestVersion = 3;
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kIndexFile = "index.bin";
 inline constexpr const char* kQuarantineFile = "quarantine.jsonl";

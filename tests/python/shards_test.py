@@ -300,10 +300,10 @@ class PythonShardsDamage(unittest.TestCase):
     def test_other_versions_are_refused(self):
         manifest, index = self.folder / "manifest.json", self.folder / "index.bin"
         text = manifest.read_text()
-        manifest.write_text(text.replace('"version": 2', '"version": 3'))
-        self.expect_refusal_of_a_newer_one_by_both(manifest, "got format version 3, want 2")
-        manifest.write_text(text.replace('"version": 2', '"version": 1'))
-        self.expect_refusal_of_both(manifest, "by an earlier version (got format version 1, want 2)")
+        manifest.write_text(text.replace('"version": 3', '"version": 4'))
+        self.expect_refusal_of_a_newer_one_by_both(manifest, "got format version 4, want 3")
+        manifest.write_text(text.replace('"version": 3', '"version": 2'))
+        self.expect_refusal_of_both(manifest, "by an earlier version (got format version 2, want 3)")
         manifest.write_text(text.replace('"detection"', '"segmentation"'))
         self.expect_refusal_of_both(manifest, 'got "segmentation"')
         manifest.write_text(text)

@@ -101,9 +101,7 @@ std::string to_json(const ValidationMetrics& m) {
   if (has_stats) {
     json.key("stats").begin_array();
     for (const double value : m.values) json.value(value);
-    json.end_array();
-    if (m.count_best != kMaxDetectionsPerImage)
-      json.field("count_best", std::int64_t{m.count_best});
+    json.end_array().field("count_best", std::int64_t{m.count_best});
   }
   return json.end_object().end_object().text();
 }
@@ -192,9 +190,7 @@ ValidationMetrics validation_from(const JsonView& line) {
     for (std::size_t i = 0; i < kCocoStatCount; ++i) {
       metrics.values.push_back(values.at("stats").at(i).as_double());
     }
-    if (values.has("count_best")) {
-      metrics.count_best = static_cast<std::uint32_t>(values.at("count_best").as_int());
-    }
+    metrics.count_best = static_cast<std::uint32_t>(values.at("count_best").as_int());
   } else {
     metrics.task = Task::kClassification;
     for (const char* key : kClassificationKeys) {

@@ -10,8 +10,8 @@
 //                 fp16 loss_scale. grad_norm is null where fp16 could not hold the gradient, so
 //                 that the step updated nothing
 // A validation's: step, epoch, validation {AP, AP50, ..., loss, classification_loss, box_loss,
-//                 stats: the 12 numbers; count_best, where not 100 detections of an image and
-//                 class count}, of a classifier {top1, top5, loss, cross_entropy (with
+//                 stats: the 12 numbers; count_best: how many detections of an image and class
+//                 count}, of a classifier {top1, top5, loss, cross_entropy (with
 //                 label smoothing, as in training)}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,

@@ -179,7 +179,7 @@ TEST(EventScalars, AreTheNumbersOfAStepsLine) {
 TEST(EventScalars, AreAllFiguresOfAValidation) {
   const ValidationMetrics detector{.values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1}};
   const std::map<std::string, double> coco = by_key(event_scalars(detector));
-  EXPECT_EQ(coco.size(), 12U);
+  EXPECT_EQ(coco.size(), 15U);
   EXPECT_EQ(coco.at("AP"), 0);
   EXPECT_EQ(coco.at("AR100"), 8);
   EXPECT_EQ(coco.at("AR_large"), -1);
@@ -191,7 +191,8 @@ TEST(EventScalars, AreAllFiguresOfAValidation) {
   EXPECT_EQ(JsonFile::read(folder / "m").root().at("validation").at("count_best").as_int(), 10'000);
   const ValidationMetrics classifier{.task = Task::kClassification, .values = {0.5, 0.75, 2}};
   EXPECT_EQ(by_key(event_scalars(classifier)),
-            (std::map<std::string, double>{{"top1", 0.5}, {"top5", 0.75}, {"loss", 2}}));
+            (std::map<std::string, double>{
+                {"top1", 0.5}, {"top5", 0.75}, {"loss", 2}, {"cross_entropy", 0}}));
 }
 
 // A classifier's "loss" is without label smoothing, "cross_entropy" what training has.
