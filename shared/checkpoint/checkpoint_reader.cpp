@@ -5,7 +5,6 @@
 #include <set>
 
 #include "shared/base/error.h"
-#include "shared/base/foreign_content.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"

@@ -271,7 +271,7 @@ TEST(Checkpoint, ANewerFormatVersionSaysUpdate) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_THAT(error.what(), HasSubstr("newer version (format got 2, want at most 1)"));
+    EXPECT_THAT(error.what(), HasSubstr("newer version (format got 2, want 1)"));
     EXPECT_THAT(error.hint(), HasSubstr("update"));
   }
 }
