@@ -219,9 +219,8 @@ class Verifier {
     Record record =
         decode_indexed_record(bytes, entry, {.folder = options_.folder, .manifest = manifest_});
     const std::vector<int> labels = entry_labels(record);
-    IndexEntry counted = index_entry(record, xxh3(record.image),
-                                     {.shard = entry.shard, .place = entry.place}, labels);
-    if (entry.labels.empty()) counted.labels = {};  // an earlier writer's
+    const IndexEntry counted = index_entry(record, xxh3(record.image),
+                                           {.shard = entry.shard, .place = entry.place}, labels);
     if (counted != entry) {
       throw Error(ErrorKind::kData,
                   cat(shard.name, ": ", record_name(entry),

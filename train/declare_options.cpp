@@ -271,7 +271,6 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
 }  // namespace
 
 void declare_options(Cli& cli, TrainOptions& o) {
-  for (const auto& [former, name] : former_option_names()) cli.formerly(former, name);
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
   cli.preset("size", o.model.size, detector_sizes(),

@@ -367,9 +367,8 @@ Outlook outlook(Job& job) {
           {.total_steps = total, .steps_per_epoch = job.data->plan->steps_per_epoch()});
     };
     const std::int64_t total = options.total_steps(job.data->plan->steps_per_epoch());
-    const std::int64_t before = state.facts.total_steps;  // 0: not said
     const std::string change =
-        before == 0 ? "" : change_of_course(schedule(before), schedule(total), state.step);
+        change_of_course(schedule(state.facts.total_steps), schedule(total), state.step);
     result.text = cat(job.found->path, ": continues after step ", state.step, "\n",
                       change.empty() ? "" : cat(change, "\n"));
   } else if (has_run) {

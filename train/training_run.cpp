@@ -122,7 +122,7 @@ RunState TrainingRun::restore(const Checkpoint& checkpoint, const std::string& s
 
 void TrainingRun::resume(const Checkpoint& checkpoint, const std::string& source) {
   const std::int64_t total_before = restore(checkpoint, source).facts.total_steps;
-  if (total_before == 0 || total_before == state.total_steps()) return;
+  if (total_before == state.total_steps()) return;
   length_change_ = {
       .step = state.step(), .total_steps = state.total_steps(), .total_steps_before = total_before};
   if (!communicator.is_root()) return;

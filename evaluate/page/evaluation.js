@@ -21,8 +21,7 @@ function categoryName(id) {
   return place === undefined ? `category ${id}` : className(place);
 }
 
-// By its file's name, which every image has whose id stands in metrics.json; those of sets of earlier
-// versions have none.
+// By its file's name, which every image has whose id stands in metrics.json.
 function nameOfImage(id) {
   const listed = (metrics.file_names || {})[String(id)];
   return plain(listed || drawnImages.get(String(id))?.file_name || "") || `image ${id}`;

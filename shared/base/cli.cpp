@@ -326,15 +326,6 @@ void Cli::validate(std::function<void()> check) {
   checks_.push_back(std::move(check));
 }
 
-void Cli::formerly(const std::string& old_name, const std::string& name) {
-  current_names_[old_name] = name;
-}
-
-const std::string& Cli::current_name(const std::string& name) const {
-  const auto found = current_names_.find(name);
-  return found == current_names_.end() ? name : found->second;
-}
-
 const Cli::Option* Cli::find(const std::string& name) const {
   for (const auto& option : options_) {
     if (option.name == name) return &option;
@@ -402,7 +393,7 @@ void Cli::read_config(const std::string& path) {
   if (!root.raw().IsObject()) root.fail("want an object of option names and values");
   std::set<std::string> seen;
   for (const auto& member : root.raw().GetObject()) {
-    const std::string name = current_name({member.name.GetString(), member.name.GetStringLength()});
+    const std::string name(member.name.GetString(), member.name.GetStringLength());
     const JsonView item(member.value, cat(path, ": ", name));
     if (find(name) == nullptr) fail_unknown(name);
     if (kCommandLineOnly.count(name) != 0) {
@@ -460,16 +451,11 @@ void Cli::read_command_line(int argc, const char* const* argv) {
       description.add_options()(item.name.c_str(), po::value<std::string>(), "");
     }
   }
-  // Old names become today's, and URLs lose their secrets, before anything looks at them.
+  // URLs lose their secrets before anything looks at them.
   std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   for (std::string& word : words) {
-    if (!word.starts_with("--")) {
-      word = keep_secrets(word);
-      continue;
-    }
-    const std::size_t end = std::min(word.find('='), word.size());
-    const std::string value = end < word.size() ? cat("=", keep_secrets(word.substr(end + 1))) : "";
-    word = cat("--", current_name(word.substr(2, end - 2)), value);
+    const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;  // 0, too, without
+    word.replace(value, word.size(), keep_secrets(word.substr(value)));
   }
   // Boost's errors become ours, with the option that was probably meant.
   try {

@@ -186,13 +186,6 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
     return begin.find(name) != std::string_view::npos || end.find(name) != std::string_view::npos;
   };
   if (holds("/retina/index.json")) return std::nullopt;  // a checkpoint
-  if (holds("extra/retina.json")) {
-    return FileKind{.what = "is a TorchScript model of an earlier retina-convert",
-                    .hint =
-                        "convert the checkpoint again: retina-convert --checkpoint RUN "
-                        "--output MODEL.onnx",
-                    .is_old_model = true};
-  }
   if (holds("/constants.pkl")) {
     return FileKind{"is a TorchScript model that retina-convert did not write",
                     "in Python: torch.save(torch.jit.load(FILE).state_dict(), \"weights.pth\"), "

@@ -31,7 +31,6 @@ struct FileKind {
   std::string what{};          // "is a safetensors file"
   std::string hint{};          // the next step; empty where only the reader knows it
   bool is_torch_save = false;  // weights that retina-convert --import reads
-  bool is_old_model = false;   // TorchScript that retina-convert wrote once
 };
 
 // Whose model a pickle is that names modules of other tools; nothing for others.

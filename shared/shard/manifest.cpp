@@ -123,7 +123,7 @@ int read_px(const JsonView& view, const char* key) {
 ManifestCounts read_counts(const JsonView& view, Task task) {
   ManifestCounts counts{.images = read_count(view, "images"),
                         .rescaled = read_count(view, "rescaled"),
-                        .converted = view.has("converted") ? read_count(view, "converted") : 0,
+                        .converted = read_count(view, "converted"),
                         .quarantined = read_count(view, "quarantined")};
   if (task == Task::kClassification) return counts;
   counts.boxes = read_count(view, "boxes");
@@ -170,10 +170,8 @@ std::optional<TileRule> read_tile_rule(const JsonView& options) {
   return rule;
 }
 
-// The value of the word at `key`; the first choice where an earlier version wrote none.
 template <class T>
 T read_word(const JsonView& view, const char* key, const Choices<T>& choices) {
-  if (!view.has(key)) return choices.front().second;
   const std::string word = view.at(key).as_string();
   if (const auto value = value_of(choices, word)) return *value;
   view.at(key).fail(cat("got \"", word, "\", want ", words_of(choices)));
@@ -212,12 +210,8 @@ Task check_format(const JsonView& root) {
                   kFormat, "\")"));
   }
   const std::int64_t version = root.at("version").as_int();
-  if (version > kManifestVersion) fail_newer(root.place(), "format", version, kManifestVersion);
-  if (version < kManifestVersion) {
-    throw Error(ErrorKind::kData,
-                cat(root.place(), ": is of an earlier format, without the sizes of boxes (got ",
-                    version, ", want ", kManifestVersion, ")"),
-                "pack the images again: coco-pack with --overwrite");
+  if (version != kManifestVersion) {
+    fail_version(root.place(), "format", version, kManifestVersion);
   }
   const std::string word = root.at("task").as_string();
   const std::optional<Task> task = value_of(kTasks, word);
@@ -250,14 +244,13 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
   json.field("shard_size_bytes", options.shard_size_bytes)
       .field("max_side_px", options.max_side_px)
       .field("quality", options.quality)
+      .field("encoding", word_of(kImageEncodings, options.encoding))
       .field("convert", options.convert)
       .field("exif", word_of(kExifPolicies, options.exif))
       .field("check", word_of(kImageChecks, options.check))
-      .field("part", options.part);
-  // Sets of JPEGs, and of whole images, stay what they were, byte for byte.
-  if (options.encoding != ImageEncoding::kJpeg) {
-    json.field("encoding", word_of(kImageEncodings, options.encoding));
-  }
+      .field("stretch", options.stretch)
+      .field("part", options.part)
+      .field("pack_part", options.pack_part);
   if (options.tile) {
     json.key("tile")
         .begin_object()
@@ -267,8 +260,6 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
         .field("empty", options.tile->empty)
         .end_object();
   }
-  if (!options.stretch.empty()) json.field("stretch", options.stretch);
-  if (!options.pack_part.empty()) json.field("pack_part", options.pack_part);
 }
 
 std::string encode_manifest(const Manifest& manifest) {
@@ -285,12 +276,9 @@ std::string encode_manifest(const Manifest& manifest) {
     json.end_object();
   }
   json.end_array();
-  if (!manifest.notes.empty()) {
-    json.key("notes").begin_array();
-    for (const std::string& note : manifest.notes) json.value(note);
-    json.end_array();
-  }
-  json.key("index").begin_object();
+  json.key("notes").begin_array();
+  for (const std::string& note : manifest.notes) json.value(note);
+  json.end_array().key("index").begin_object();
   write_file_fields(json, manifest.index);
   json.end_object().key("quarantine").begin_object();
   write_file_fields(json, manifest.quarantine);
@@ -307,13 +295,13 @@ ManifestOptions read_manifest_options(const JsonView& view) {
           .max_side_px = read_px(view, "max_side_px"),
           .quality = read_px(view, "quality"),
           .encoding = read_word(view, "encoding", kImageEncodings),
-          .convert = view.has("convert") && view.at("convert").as_bool(),
+          .convert = view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
           .check = read_word(view, "check", kImageChecks),
-          .stretch = view.has("stretch") ? view.at("stretch").as_string() : "",
-          .part = view.has("part") ? view.at("part").as_string() : "",
+          .stretch = view.at("stretch").as_string(),
+          .part = view.at("part").as_string(),
           .tile = read_tile_rule(view),
-          .pack_part = view.has("pack_part") ? view.at("pack_part").as_string() : ""};
+          .pack_part = view.at("pack_part").as_string()};
 }
 
 std::string manifest_hash(const Manifest& manifest) {
@@ -340,9 +328,9 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
   if (task == Task::kDetection) {
     manifest.box_sizes = read_box_sizes(root.at("box_sizes"), manifest.counts.trainable);
   }
-  const std::size_t note_count = root.has("notes") ? root.at("notes").size() : 0;
-  for (std::size_t i = 0; i < note_count; ++i) {
-    manifest.notes.push_back(root.at("notes").at(i).as_string());
+  const JsonView notes = root.at("notes");
+  for (std::size_t i = 0; i < notes.size(); ++i) {
+    manifest.notes.push_back(notes.at(i).as_string());
   }
   return manifest;
 }

@@ -21,7 +21,7 @@ class JsonView;
 class JsonWriter;
 
 // "version" in manifest.json. Part of the format; never renumber.
-inline constexpr std::int64_t kManifestVersion = 2;
+inline constexpr std::int64_t kManifestVersion = 3;
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kIndexFile = "index.bin";
 inline constexpr const char* kQuarantineFile = "quarantine.jsonl";
@@ -108,8 +108,7 @@ struct Manifest {
   int class_count() const { return static_cast<int>(categories.size()); }
 };
 
-// The options as fields of a JSON object, and back; those that an earlier version did not write
-// have their defaults. Throws kData.
+// The options as fields of a JSON object, and back. Throws kData.
 void write_manifest_options(JsonWriter& json, const ManifestOptions& options);
 ManifestOptions read_manifest_options(const JsonView& view);
 
@@ -119,8 +118,8 @@ std::string encode_manifest(const Manifest& manifest);
 // Which data set it is, for whoever compares inputs by content: 16 hexadecimal digits.
 std::string manifest_hash(const Manifest& manifest);
 
-// Errors begin with `name`. Throws kData: not JSON, another or newer format, a damaged text, names
-// or sizes of files that coco-pack does not write.
+// Errors begin with `name`. Throws kData: not JSON, another format or version, a damaged text,
+// names or sizes of files that coco-pack does not write.
 Manifest decode_manifest(std::string_view text, const std::string& name);
 
 // Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.

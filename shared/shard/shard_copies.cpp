@@ -412,7 +412,6 @@ bool ShardCopies::join(const std::string& folder) {
   for (int looks = 0; looks < kMostLooks; ++looks) {
     ::mkdir(folder.c_str(), 0700);  // the set may be private
     if (!is_own_folder(folder)) return false;
-    ::chmod(folder.c_str(), 0700);  // of an earlier version
     Descriptor lock(folder + "/.lock", O_RDWR | O_CREAT);
     if (!lock && errno == ENOENT) continue;  // its last user has just removed it
     if (!lock) return false;

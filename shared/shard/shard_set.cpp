@@ -61,7 +61,6 @@ void check_index(const ImageIndex& index, const Manifest& manifest, const std::s
   }
   const bool has_classes = manifest.task == Task::kClassification;
   for (const IndexEntry& entry : index) {
-    // A version 1 index of boxes has no labels.
     if (has_classes ? entry.box_count > 0 || entry.labels.size() != 1
                     : entry.box_count == 0 && !entry.labels.empty()) {
       fail_damaged(name, cat(image_name(entry), " has not what a ", word_of(kTasks, manifest.task),

@@ -57,7 +57,6 @@ void declare(Cli& cli, Options& options) {
   cli.option("seed", options.seed, "N", "of chance");
   cli.pair("versus", options.versus, "ONE OTHER", "against each other");
   cli.list("files", options.files, "PATH...", "what to read");
-  cli.formerly("passes", "epochs");
   cli.option_or_auto("shares", options.shares, "LIST", "by level");
   cli.option_or_auto("warmup", options.warmup, "N", "steps");
   cli.preset("plan", options.plan, {{"long", {{"epochs", "99"}}}}, "settings");
@@ -224,28 +223,6 @@ TEST_F(CliTest, LetsTheCommandLineWinOverTheConfigFile) {
   EXPECT_THAT(options_.sizes, ElementsAre(8.0, 16.0));
   EXPECT_EQ(options_.steps, std::nullopt);
   EXPECT_THAT(options_.versus, ElementsAre("a,b", "c"));
-}
-
-TEST_F(CliTest, TakesAFormerNameOfAnOptionEverywhereAndShowsTheNewOne) {
-  const TestFolder folder;
-  const std::string config = folder / "config.json";
-  const auto epochs_of = [](std::vector<const char*> arguments) {
-    Options options;
-    Cli cli("program", "", "");
-    declare(cli, options);
-    arguments.insert(arguments.begin(), "program");
-    cli.parse(static_cast<int>(arguments.size()), arguments.data());
-    EXPECT_TRUE(cli.given("epochs"));
-    EXPECT_THAT(cli.help_text(), Not(HasSubstr("--passes")));
-    return options.epochs;
-  };
-  EXPECT_EQ(epochs_of({"--passes", "5"}), 5);
-  EXPECT_EQ(epochs_of({"--passes=6"}), 6);
-  write_file_atomically(config, R"({"passes": 7})");
-  EXPECT_EQ(epochs_of({"--config", config.c_str()}), 7);
-  EXPECT_THAT(refusal({"--passes", "5", "--epochs", "5"}).what(), HasSubstr("given twice"));
-  write_file_atomically(config, R"({"passes": 7, "epochs": 8})");
-  EXPECT_THAT(refusal({"--config", config.c_str()}).what(), HasSubstr("given twice"));
 }
 
 TEST_F(CliTest, RefusesABadConfigFile) {

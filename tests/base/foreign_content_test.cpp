@@ -174,15 +174,9 @@ TEST(FileKind, NamesWeightsThatOtherToolsWrite) {
   EXPECT_THAT(what_is(std::string("\x1c\0\0\0TFL3", 8)), HasSubstr("TensorFlow Lite"));
 }
 
-TEST(FileKind, KnowsTheModelsOfEarlierVersionsFromOtherTorchScript) {
-  const std::string old = zip_of("archive/constants.pkl archive/extra/retina.json");
-  const FileKind kind = file_kind(old, old).value();
-  EXPECT_TRUE(kind.is_old_model);
-  EXPECT_EQ(kind.what, "is a TorchScript model of an earlier retina-convert");
-  EXPECT_THAT(kind.hint, HasSubstr("retina-convert --checkpoint RUN --output MODEL.onnx"));
-  const std::string other = zip_of("archive/constants.pkl archive/data.pkl");
-  EXPECT_FALSE(file_kind(other, other)->is_old_model);
-  EXPECT_THAT(what_is(other), HasSubstr("that retina-convert did not write"));
+TEST(FileKind, KnowsTorchScript) {
+  EXPECT_THAT(what_is(zip_of("archive/constants.pkl archive/data.pkl")),
+              HasSubstr("is a TorchScript model"));
 }
 
 TEST(FileKind, DoesNotGuess) {

@@ -174,8 +174,8 @@ TEST_F(Verify, ASetOfANewerVersionIsNotDamaged) {
   write("manifest.json", encode_manifest(manifest));
   EXPECT_THAT(said(), newer);
   std::string text = content_["manifest.json"];
-  const std::string version = "\"version\": 2";
-  text.replace(text.find(version), version.size(), "\"version\": 3");
+  const std::string version = "\"version\": 3";
+  text.replace(text.find(version), version.size(), "\"version\": 4");
   write("manifest.json", text);
   EXPECT_THAT(said(), newer);
 }

@@ -218,7 +218,7 @@ class RemoteSet(RemoteCase, EpochsOverFaults):
         self.server.fault = lambda request: faults.status(200, b"<!DOCTYPE html><title>Log in</title>")
         verify(DATA, "manifest.json: ")
         self.server.fault, manifest = lambda request: None, self.set / "manifest.json"
-        manifest.write_text(manifest.read_text().replace('"version": 2', '"version": 9'))
+        manifest.write_text(manifest.read_text().replace('"version": 3', '"version": 9'))
         verify(DATA, "was written by a newer version", "update retina-batch")
 
     def test_what_cannot_be_opened(self):

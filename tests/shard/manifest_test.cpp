@@ -107,7 +107,7 @@ TEST(Manifest, RefusesFilesThatCocoPackDoesNotWrite) {
 TEST(Manifest, RefusesOtherTasks) {
   std::string message;
   const auto decode = [&] {
-    decode_manifest(R"({"format": "retina-batch shards", "version": 2, "task": "depth"})", "m");
+    decode_manifest(R"({"format": "retina-batch shards", "version": 3, "task": "depth"})", "m");
   };
   EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
   EXPECT_EQ(message, "m: was made for another task (got \"depth\", want detection|classification)");
@@ -148,19 +148,19 @@ TEST(Manifest, RejectsEveryTruncation) {
 TEST(Manifest, NamesANewerVersionBeforeAnythingElse) {
   std::string message;
   const auto decode = [&] {
-    decode_manifest(R"({"format": "retina-batch shards", "version": 3})", "m");
+    decode_manifest(R"({"format": "retina-batch shards", "version": 4})", "m");
   };
   EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
-  EXPECT_THAT(message, HasSubstr("was written by a newer version (got format version 3"));
+  EXPECT_THAT(message, HasSubstr("was written by a newer version (got format version 4"));
 }
 
 TEST(Manifest, OfAnEarlierFormatIsToBePackedAgain) {
   std::string message;
   const auto decode = [&] {
-    decode_manifest(R"({"format": "retina-batch shards", "version": 1})", "m");
+    decode_manifest(R"({"format": "retina-batch shards", "version": 2})", "m");
   };
   EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
-  EXPECT_EQ(message, "m: is of an earlier format, without the sizes of boxes (got 1, want 2)");
+  EXPECT_EQ(message, "m: was written by an earlier version (got format version 2, want 3)");
 }
 
 TEST(Manifest, HasNoMoreSizesThanBoxesAndNoneThatIsImpossible) {
