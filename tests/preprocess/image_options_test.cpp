@@ -130,7 +130,7 @@ TEST(Convert, APngWhoseSamplesFillAQuarterOfTheirRangeIsLeftOutAndStretched) {
     pack(options);
     FAIL() << "samples of 12 bits were packed nearly black";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("a.png: a PNG of 16-bit samples, whose range is not known "
+    EXPECT_THAT(error.what(), HasSubstr(": a PNG of 16-bit samples, whose range is not known "
                                         "(the largest is 1199; want 8 bits)"));
     EXPECT_THAT(error.hint(), HasSubstr("--stretch 2,98 packs it"));
   }
