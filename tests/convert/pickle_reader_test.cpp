@@ -95,7 +95,7 @@ TEST(PickleReader, RefusesEveryNameOutsideOfTheListByName) {
 TEST(PickleReader, NamesTheToolWhoseClassesAreNeeded) {
   EXPECT_EQ(refusal(PickleText().global("mmengine.logging.history_buffer", "HistoryBuffer").stop()),
             "w.pth: is a model of MMDetection, which cannot be imported (it needs "
-            "mmengine.logging.history_buffer.HistoryBuffer)");
+            "mmengine.logging.history_buffer.HistoryBuffer) (byte 49 of the pickle)");
 }
 
 TEST(PickleReader, AnUnprintableNameStaysOnOneLine) {

@@ -82,7 +82,7 @@ def hostile_requests(model, jpeg):
         images("a tensor of another name", 400, jpeg, name="photo"),
         whole("JSON that is cut short", 400, b'{"inputs": [{"name": "image", "dat'),
         images("too many JPEGs", 413, *[b"\xff\xd8"] * 1000),
-        images("a JPEG of 65,535 x 65,535 by its header", 413, with_size(jpeg, 65535, 65535)),
+        images("a JPEG of 65,535 x 65,535 by its header", 400, with_size(jpeg, 65535, 65535)),
         whole("a model that is not ours", 422, b"{}", f"/v2/repository/models/{FOREIGN}/load"),
         Hostile("bytes that are no HTTP", 400, lambda: [b"\x16\x03\x01\x02\x00\r\n\r\n"]),
         Hostile("a terabyte, by its header", 413, lambda: [head("Content-Length: 1099511627776")],
