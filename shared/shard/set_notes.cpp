@@ -82,7 +82,7 @@ std::vector<std::string> validation_notes(std::span<const ShardSet> train,
   std::set<std::string> trained;
   for (const ShardSet& set : train) trained.merge(classes_of(set));
   const std::set<std::string> validated = classes_of(validation);
-  if (trained.empty() || validated.empty()) return notes;  // of a first version, or without boxes
+  if (trained.empty() || validated.empty()) return notes;  // without boxes
   notes.push_back(only_in(validated, trained, " validated but not trained on: "));
   notes.push_back(only_in(trained, validated, " trained on but not validated: "));
   std::erase(notes, "");
