@@ -271,7 +271,7 @@ Instances read_instances_into(AnnotationList& annotations, const std::string& pa
   const auto category_ids = ids_of_categories(path, all.categories);
   check_unique(path, "images", all.images.size(), [&](std::size_t i) { return all.images[i].id; });
   check_unique(path, "annotations", annotations.size(),
-               [&](std::size_t i) { return annotations.id(i); });
+               [&](std::size_t i) { return annotations.at(i).id; });
   references.check(path, category_ids, annotations);
   return all;
 }
