@@ -41,8 +41,10 @@ PACKAGE_PACKAGES := patchelf python3-hatchling
 TEST_PACKAGES := clang-format-14 $(FETCH_PACKAGES) $(NODE_PACKAGES) $(SITE_PACKAGES) $(PACKAGE_PACKAGES) slurmctld
 
 # --- Options of the targets ----------------------------------------------------------------------
-OUT ?= demo$(if $(filter command,$(origin DATA)),/$(notdir $(abspath $(DATA))))
-CLASSIFY_OUT = $(if $(filter file,$(origin OUT)),$(if $(filter command,$(origin DATA)),$(OUT),demo/classify),$(OUT))
+# Not an exported DATA of the pages.
+OWN_DATA = $(if $(filter command,$(origin DATA)),$(DATA))
+OUT ?= demo$(if $(OWN_DATA),/$(notdir $(abspath $(DATA))))
+CLASSIFY_OUT = $(if $(filter file,$(origin OUT)),$(if $(OWN_DATA),$(OUT),demo/classify),$(OUT))
 RANKS ?=
 DATA ?=
 PACK_OPTIONS ?=
@@ -181,13 +183,14 @@ test-oracle: build
 
 # --- The whole job -------------------------------------------------------------------------------
 # Its steps hold 4 images: a fifth rank would have none. Your own data get the defaults, with a network that
-# a CPU can train, at the size that the images have.
-unless_given = $(if $(filter $(addsuffix %,$(1)),$(TRAIN_OPTIONS)),,$(2))
+# a CPU can train, at the size that the images have; --size decides all of these.
+unless_given = $(if $(filter $(addsuffix %,--size $(1)),$(TRAIN_OPTIONS)),,$(2))
 OWN_TRAINING = $(call unless_given,--backbone --init,--backbone resnet18) \
-  $(call unless_given,--min-side --recipe,--min-side auto) $(call unless_given,--anchor-sizes --init,--anchor-sizes auto)
-DEMO_TRAINING = $(if $(filter command,$(origin DATA)),$(OWN_TRAINING),--config jobs/demo.json)
+  $(call unless_given,--min-side --recipe,--min-side auto) \
+  $(call unless_given,--anchor --init,--anchor-sizes auto)
+DEMO_TRAINING = $(if $(OWN_DATA),$(OWN_TRAINING),$(call unless_given,,--config jobs/demo.json))
 demo: build
-	@data="$(if $(filter command,$(origin DATA)),$(DATA))"  # not an exported DATA of the pages
+	@data="$(OWN_DATA)"
 	if [ -z "$$data" ]; then
 	  data="$(OUT)/scenes"
 	  $(BUILD)/bin/render_scenes --output "$$data"
@@ -197,7 +200,7 @@ demo: build
 	  $(DEMO_TRAINING) $(TRAIN_OPTIONS)
 
 demo-classify: build
-	@data="$(if $(filter command,$(origin DATA)),$(DATA))"
+	@data="$(OWN_DATA)"
 	if [ -z "$$data" ]; then
 	  data="$(CLASSIFY_OUT)/classes"
 	  $(BUILD)/bin/render_classes --output "$$data"

@@ -19,10 +19,12 @@
 #include "shared/checkpoint/pretrained.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
+#include "shared/comm/communicator.h"
 #include "shared/evaluation/predict/trained_network.h"
 #include "shared/model/device.h"
 #include "shared/onnx/onnx_check.h"
 #include "shared/onnx/onnx_file.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace {
@@ -116,6 +118,7 @@ std::string convert(const ConvertOptions& asked) {
   if (has_repository) already_done(options, repository.model_path(), "--repository", header);
   if (is_converted) return finish_repository(options);
   make_folder_of(options.output);
+  replace_wrong_kernels(device, at::kFloat, *make_self_communicator());
   // Inputs: the network, and the images of the verification.
   const FileLock lock(options.output);
   const Checkpoint checkpoint = load_checkpoint(options.checkpoint, CheckpointPart::kModel);

@@ -6,6 +6,7 @@
 #include "convert/import/import.h"
 #include "shared/base/cli.h"
 #include "shared/base/program.h"
+#include "shared/base/working_folder.h"
 #include "shared/model/device.h"
 
 int main(int argc, char** argv) {

@@ -217,7 +217,6 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option("max-detections", options.max_detections, "D",
              cat("best detections kept per image; unset: ", defaults.max_detections));
   cli.group("Verification that the model equals the checkpoint");
-  cli.formerly("proof-images", "verification-images");
   cli.option("verification-images", options.verification_image_count, "COUNT",
              "images to compare on");
   cli.urls({"data"});

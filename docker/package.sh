@@ -54,19 +54,28 @@ newest() {  # NAME FOLDER
     grep -oE "\b$1_[0-9.]+$" | cut -d_ -f2 | sort -uV | tail -1
 }
 
-# Of the glibc that the wheel's name promises, every system must also have the libstdc++: with glibc
-# 2.34 some have GCC 11's, which ends at GLIBCXX_3.4.29 (auditwheel's policies say so, too).
+# The libstdc++ that every system of a glibc has, as manylinux defines it (auditwheel's policies): a glibc,
+# and the newest GLIBCXX and CXXABI from that one on.
+readonly manylinux="2.31 3.4.28 1.3.12
+2.34 3.4.29 1.3.13
+2.35 3.4.30 1.3.13
+2.39 3.4.33 1.3.15"
+
+later() { printf '%s\n' "$@" | sort -V | tail -1; }
 platform() {  # FOLDER
-  local glibc
-  glibc=$(newest GLIBC "$1")
-  if [ "$(printf '3.4.29\n%s\n' "$(newest GLIBCXX "$1")" | sort -V | tail -1)" != 3.4.29 ]; then
-    glibc=$(printf '2.35\n%s\n' "$glibc" | sort -V | tail -1)
-  fi
-  echo "manylinux_${glibc/./_}_x86_64"
+  local glibc least glibcxx cxxabi own_glibcxx own_cxxabi
+  glibc=$(newest GLIBC "$1") own_glibcxx=$(newest GLIBCXX "$1") own_cxxabi=$(newest CXXABI "$1")
+  while read -r least glibcxx cxxabi; do
+    [ "$(later "$glibcxx" "$own_glibcxx") $(later "$cxxabi" "$own_cxxabi")" = "$glibcxx $cxxabi" ] || continue
+    glibc=$(later "$glibc" "$least")
+    echo "manylinux_${glibc/./_}_x86_64"
+    return
+  done <<<"$manylinux"
+  fail 69 "no manylinux is known to have GLIBCXX_$own_glibcxx and CXXABI_$own_cxxabi; hint: build in Debian 12"
 }
 
 say_what_it_needs() {  # PACKAGE FOLDER
-  echo "$out/$1: $(du -h "$out/$1" | cut -f1), needs glibc $(newest GLIBC "$2") and a libstdc++ with" \
+  echo "$out/$1: $((($(stat -c %s "$out/$1") + 500000) / 1000000)) MB, needs glibc $(newest GLIBC "$2") and a libstdc++ with" \
     "GLIBCXX_$(newest GLIBCXX "$2")"
 }
 
@@ -103,7 +112,8 @@ make_wheel() {
     export RETINA_WHEEL_PACKAGE=$package RETINA_WHEEL_VERSION=$version$label
     export RETINA_WHEEL_REQUIREMENTS=$requirements
     RETINA_WHEEL_PLATFORM=$(platform "$package")
-    export RETINA_WHEEL_PLATFORM
+    RETINA_WHEEL_LICENCE=$(sed -n 's/^# SPDX-License-Identifier: //p' "$package/_licences/SOURCES.txt")
+    export RETINA_WHEEL_PLATFORM RETINA_WHEEL_LICENCE
     cd "$source/python"
     /usr/bin/python3 -m hatchling build --target wheel --directory "$stage/wheel" >/dev/null
   )

@@ -3,10 +3,11 @@
 #   docker build --tag retina-serve --file docker/serve.Dockerfile .
 #   docker build --tag retina-serve-gpu --build-arg GPU=1 --file docker/serve.Dockerfile .
 #
-# The build stage makes the check of model files, which is C++; the final one has that, Python and wheels.
+# The build stage makes the check of model files and the decoder, which are C++; the final one has those,
+# Python and wheels.
 # Both bases can be replaced by others of Debian 12.
-ARG BUILD_BASE=debian:12.11-slim
-ARG BASE=python:3.12.11-slim-bookworm
+ARG BUILD_BASE=debian:12.11-slim@sha256:b1a741487078b369e78119849663d7f1a5341ef2768798f7b7406c4240f86aef
+ARG BASE=python:3.12.11-slim-bookworm@sha256:519591d6871b7bc437060736b9f7456b8731f1499a57e22e6c285135ae657bf7
 
 FROM ${BUILD_BASE} AS build
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
@@ -40,9 +41,11 @@ COPY --from=build /out/share/ /usr/local/share/
 COPY jobs/serving/*.py /opt/retina/
 ARG VERSION=0.0.0
 ARG CREATED=
+# The licences of the check and its libraries: SOURCES.txt below /usr/local/share has each. Python's wheels and
+# the distribution's packages bring their own.
 LABEL org.opencontainers.image.title="retina-serve" \
       org.opencontainers.image.description="Serves a model of retina-convert --repository" \
-      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.licenses="(BSD-3-Clause OR GPL-2.0-only) AND Apache-2.0 AND BSD-3-Clause AND BSL-1.0 AND IJG AND LicenseRef-Public-Domain AND MIT AND Zlib AND libpng-2.0 AND libtiff" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.created="${CREATED}"
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \

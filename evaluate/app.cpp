@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "evaluate/box_reading.h"
 #include "evaluate/compare.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/model_library.h"
@@ -91,7 +92,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   }
   std::vector<std::string> notes = shards ? set_notes(shards->manifest()) : box_notes(truth);
   for (std::string& note : notes) note = doubt(truth_path, note);
-  notes.push_back(doubt(options.detections, doubtful_boxes(truth, detections)));
+  notes.push_back(doubt(options.detections, detections_doubt(truth, detections, metrics)));
   return as_io_error([&] {
     return publish(options, cli, folder,
                    {.subject = cat(options.detections, " on ", truth_path),

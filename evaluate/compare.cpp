@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "evaluate/box_reading.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/outcome.h"
 #include "evaluate/page/eval_page.h"
@@ -283,7 +284,7 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   }
   for (const auto& [side, metrics] :
        {std::pair{&sides[0], &comparison.a}, {&sides[1], &comparison.b}}) {
-    if (const std::string doubt = doubtful_boxes(truth.instances, side->detections);
+    if (const std::string doubt = detections_doubt(truth.instances, side->detections, *metrics);
         !doubt.empty()) {
       log_warning(side->name, ": ", doubt);
     }
@@ -291,12 +292,23 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
       log_warning(side->name, ": ", oddities);
     }
   }
-  const ComparedNames names{.a = sides[0].name, .b = sides[1].name, .truth = truth.source.path};
+  const ComparedNames names =
+      compared_names(sides[0].name, sides[1].name, truth.source.path, options.output);
   publish_comparison(folder, cli, names,
                      {.json = comparison_json(names, comparison),
                       .tables = comparison_text(names, comparison),
                       .notes = {interval_note(comparison), image_note()}});
   return 0;
+}
+
+ComparedNames compared_names(const std::string& a, const std::string& b, const std::string& truth,
+                             const std::string& output) {
+  const auto page_of = [&](const std::string& side) {
+    const std::string page = side + "/report.html";  // a results file has none
+    std::error_code code;
+    return path_exists(page) ? std::filesystem::proximate(page, output, code).string() : "";
+  };
+  return {.a = a, .b = b, .truth = truth, .page_a = page_of(a), .page_b = page_of(b)};
 }
 
 void publish_comparison(const EvaluationFolder& folder, const Cli& cli, const ComparedNames& names,

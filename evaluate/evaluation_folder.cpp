@@ -268,6 +268,7 @@ std::optional<EvaluationFolder::ComparedMetrics> EvaluationFolder::begin_compari
 }
 
 StoredEvaluation read_evaluation(const std::string& folder) {
+  require_folder(folder, "");
   const std::string config = folder + "/" + kConfigName;
   const auto refuse = [&](const char* problem) {
     return Error(ErrorKind::kNoInput, cat(folder, ": ", problem),

@@ -165,7 +165,7 @@ void EvalOptions::validate() const {
   check_tiling(*this);
   check_range("draw", draw, 0, 100'000);
   check_range("draw-score", draw_score, 0.0, 1.0);
-  check_range("stall-timeout", watch.outside_timeout_s, 60.0, 1e6);
+  check_range("stall-timeout", watch.stall_timeout_s, 1.0, 1e6);
   check_range("images-per-batch", images_per_batch, 0, 1024);
   check_range("threads", threads, 0, 1024);
   check_range("compute-threads", compute_threads, 0, 1024);
@@ -201,7 +201,8 @@ void declare_options(Cli& cli, EvalOptions& options) {
            "folder (all below it) or a quoted glob; files that cannot be used are named and "
            "skipped, exit 65 when none can be");
   cli.option("stretch", options.stretch, "LOW,HIGH",
-             "with --images: take TIFFs of 9 to 16 bits a sample and of more than three bands, of "
+             "with --images: take TIFFs and PNGs of 9 to 16 bits a sample and TIFFs of more than "
+             "three bands, of "
              "which the first three are red, green and blue; each channel is stretched between "
              "these two percentiles of the image, as 2,98. Give what coco-pack --stretch was "
              "given");
@@ -274,9 +275,10 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "of a checkpoint's convolutions; a converted model computes in fp32 only");
   cli.option("expect-ranks", options.expect_ranks, "N",
              "refuse to start with a different number; 0: any");
-  cli.option("stall-timeout", options.watch.outside_timeout_s, "SECONDS",
-             "end the job when others wait this long for a rank that is alive but makes no "
-             "progress; at least 60");
+  cli.option(
+      "stall-timeout", options.watch.stall_timeout_s, "SECONDS",
+      "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
+      "this long, and half an hour, for one that is alive but makes no progress");
   cli.option("images-per-batch", options.images_per_batch, "N",
              "images in a batch, at most; they have one padded shape; 0: 1 on a CPU, 8 on a GPU");
   cli.option("threads", options.threads, "N",

@@ -96,15 +96,14 @@ void declare_packing(Cli& cli, PackOptions& pack) {
   cli.option("max-side", pack.max_side_px, "PX",
              "re-encode larger images so that the longer side is this; scales their boxes too");
   cli.flag("convert", pack.convert, "also take PNG, TIFF and WebP images, which are re-encoded");
-  cli.option(
-      "stretch", pack.stretch, "LOW,HIGH",
-      "with --convert: also take TIFFs of 9 to 16 bits a sample, and of more than three bands "
-      "the first three as red, green and blue; each channel is stretched between these two "
-      "percentiles of its image, as 2,98");
-  cli.choice(
-      "exif", pack.exif, kExifPolicies,
-      "JPEGs and TIFFs whose EXIF data say that they are stored rotated: used as stored, as COCO's "
-      "annotations do; turned upright, for annotations of the upright image; or bad");
+  cli.option("stretch", pack.stretch, "LOW,HIGH",
+             "with --convert: also take TIFFs and PNGs of 9 to 16 bits a sample, and TIFFs of more "
+             "than three bands "
+             "the first three as red, green and blue; each channel is stretched between these two "
+             "percentiles of its image, as 2,98");
+  cli.choice("exif", pack.exif, kExifPolicies,
+             "images whose EXIF data say that they are stored rotated: used as stored, as COCO's "
+             "annotations do; turned upright, for annotations of the upright image; or bad");
   cli.choice("encoding", pack.encoding, kImageEncodings,
              "re-encoded images and tiles: as JPEG, or as raw RGB pixels, larger but lossless");
   cli.option("quality", pack.quality, "Q",

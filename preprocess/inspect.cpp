@@ -137,11 +137,9 @@ std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& o
                     " is in quarantine: ", bad.reason),
                 bad.hint);
   }
-  const bool has_names = !index.empty() && !index[0].file_name.empty();
   throw Error(ErrorKind::kNoInput, cat(set.folder(), ": ", wanted, " is not in this data set"),
               options.image_file.empty() ? "the image ids are those of the annotation file"
-              : has_names                ? look_alike_hint(index, options.image_file)
-                          : "this set was packed before file names were kept: give --image-id");
+                                         : look_alike_hint(index, options.image_file));
 }
 
 // The tiles of an image.

@@ -1,13 +1,14 @@
 #include "preprocess/made_record.h"
 
 #include "shared/base/hash.h"
+#include "shared/image/row_reader.h"
 
 namespace retina {
 
 std::string cure_of_unsupported(const DecodeStatus& status, bool is_stretched,
-                                const std::function<bool()>& stretches) {
+                                const ImageBytes& bytes) {
   if (!status.unsupported) return "";
-  if (!is_stretched && stretches()) return "--stretch 2,98 packs it";
+  if (!is_stretched && may_be_stretched(bytes)) return "--stretch 2,98 packs it";
   // As tiff.cpp calls floating-point, complex and 32-bit ones.
   if (status.problem.find("samples") == std::string::npos) return "";
   return "convert it to whole numbers first (gdal_translate -ot Byte -scale)";

@@ -10,6 +10,7 @@
 #include "preprocess/source_images.h"
 #include "shared/base/image_folder.h"
 #include "shared/image/decode_status.h"
+#include "shared/image/image_bytes.h"
 #include "shared/image/resize.h"
 #include "shared/shard/quarantine.h"
 #include "shared/shard/record.h"
@@ -32,10 +33,9 @@ using PutRecord = std::function<void(MadeRecord)>;
 
 inline constexpr const char* kConvertHint = "--convert packs PNG, TIFF and WebP images";
 
-// The cure of an image of a kind that we do not read, where one is known. `stretches()` tells
-// whether --stretch, which was not given, would read it.
+// The cure of an image of a kind that we do not read, where one is known. Throws as FileReader.
 std::string cure_of_unsupported(const DecodeStatus& status, bool is_stretched,
-                                const std::function<bool()>& stretches);
+                                const ImageBytes& bytes);
 
 MadeRecord bad_image(const PlannedImage& planned, const FileProblem& problem);
 

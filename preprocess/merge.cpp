@@ -12,6 +12,7 @@
 #include "preprocess/new_set.h"
 #include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
+#include "preprocess/set_page.h"
 #include "preprocess/source_images.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -177,10 +178,11 @@ class Merger {
     const std::string folder = part_folder(options_.output, part);
     locks_.emplace_back(folder);
     Manifest manifest = read_part(part);
-    const std::string& holds = manifest.options.pack_part;  // empty: of an earlier version
-    if (!holds.empty() && holds != part.text()) {
+    const std::string& holds = manifest.options.pack_part;
+    if (holds != part.text()) {
       throw Error(ErrorKind::kData,
-                  cat(options_.output, ": part ", part.text(), " holds part ", holds),
+                  cat(options_.output, ": part ", part.text(), " holds ",
+                      holds.empty() ? "a whole set" : cat("part ", holds)),
                   pack_again_hint(options_.output, part));
     }
     const std::string list = input_differences(first_, manifest);
@@ -288,6 +290,7 @@ class Merger {
 };
 
 PackResult finished(const MergeOptions& options) {
+  restore_data_page({options.output, options.scratch, options.thread_count});
   return {.manifest = ShardSet(options.output, options.scratch).manifest(), .was_finished = true};
 }
 

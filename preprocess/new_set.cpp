@@ -1,5 +1,7 @@
 #include "preprocess/new_set.h"
 
+#include <set>
+
 #include "preprocess/output_folder.h"
 #include "preprocess/pack_journal.h"
 #include "preprocess/set_page.h"
@@ -34,6 +36,7 @@ PackResult publish_new_set(NewSet& set, const NewSetOutput& output) {
   manifest.categories = output.categories;
   manifest.label_counts = set.tally.label_counts;
   manifest.counts = set.tally.counts;
+  manifest.box_sizes = set.tally.box_sizes;
   manifest.counts.quarantined = std::ssize(set.quarantined);
   // While the last shard is finished.
   std::optional<std::string> page;
@@ -73,6 +76,12 @@ void fail_without_images(const std::vector<QuarantinedImage>& quarantined,
   const std::size_t count = quarantined.size();
   const QuarantinedImage& first = quarantined.at(0);
   const auto hints = count_hints(quarantined);
+  constexpr std::size_t kMostReasons = 4;
+  std::set<std::string> reasons{first.reason};
+  for (const QuarantinedImage& bad : quarantined) {
+    if (reasons.size() == kMostReasons || !reasons.insert(bad.reason).second) continue;
+    log_warning(escaped(bad.file_name), ": ", bad.reason);
+  }
   throw Error(ErrorKind::kData,
               cat(images,
                   count == 1 ? std::string(": its only image is not usable (")

@@ -107,34 +107,26 @@ std::string note_path(const std::string& folder, std::size_t shard) {
   return folder + "/" + numbered(shard, ".json");
 }
 
-std::uint64_t index_version_of(const Manifest& manifest) {
-  return manifest.options.tile ? kIndexVersion : kUntiledIndexVersion;
-}
-
 std::string encode_input(const Manifest& manifest) {
   JsonWriter json;
   json.begin_object()
       .field("annotations_bytes", manifest.annotations_size_bytes)
       .field("annotations_xxh3", hex64(manifest.annotations_xxh3));
   write_manifest_options(json, manifest.options);
-  json.field(kWriterKey, index_version_of(manifest)).end_object();
+  json.field(kWriterKey, std::uint64_t{kIndexVersion}).end_object();
   return seal(json.text());
 }
 
-Manifest decode_input(const std::string& text, const std::string& path) {
+// Nothing of another version's.
+std::optional<Manifest> decode_input(const std::string& text, const std::string& path) {
   const JsonFile file = JsonFile::parse(text, path);
   const JsonView root = file.root();
-  return {
+  if (!root.has(kWriterKey) || root.at(kWriterKey).as_uint() != kIndexVersion) return std::nullopt;
+  return Manifest{
       .annotations_size_bytes = root.at("annotations_bytes").as_uint(),
       .annotations_xxh3 = parse_hex64(root.at("annotations_xxh3").as_string(), path),
       .options = read_manifest_options(root),
   };
-}
-
-bool is_of_this_version(const std::string& text, const std::string& path, const Manifest& wanted) {
-  const JsonFile file = JsonFile::parse(text, path);
-  return file.root().has(kWriterKey) &&
-         file.root().at(kWriterKey).as_uint() == index_version_of(wanted);
 }
 
 std::string encode_note(const FinishedShard& finished) {
@@ -160,10 +152,8 @@ std::string encode_note(const FinishedShard& finished) {
   return seal(json.text());
 }
 
-// None in a note of a coco-pack that did not record them.
 std::vector<SourceFile> decode_sources(const JsonView& root, const std::string& path) {
   std::vector<SourceFile> sources;
-  if (!root.has("sources")) return sources;
   const JsonView list = root.at("sources");
   for (std::size_t i = 0; i < list.size(); ++i) {
     const JsonView item = list.at(i);
@@ -177,14 +167,14 @@ std::vector<SourceFile> decode_sources(const JsonView& root, const std::string& 
 FinishedShard decode_note(const std::string& text, const std::string& path) {
   const JsonFile file = JsonFile::parse(text, path);
   const JsonView root = file.root();
-  return {.shard = {.file = {.size_bytes = root.at("bytes").as_uint(),
-                             .xxh3 = parse_hex64(root.at("xxh3").as_string(), path)},
-                    .record_count = root.at("records").as_int(),
-                    .tree_xxh3 = parse_hex64(root.at("tree_xxh3").as_string(), path)},
-          .next = {.image = root.at("next_image").as_uint(),
-                   .tile = root.has("next_tile") ? root.at("next_tile").as_uint() : 0},
-          .quarantined = decode_quarantine(root.at("quarantine").as_string(), path),
-          .sources = decode_sources(root, path)};
+  return {
+      .shard = {.file = {.size_bytes = root.at("bytes").as_uint(),
+                         .xxh3 = parse_hex64(root.at("xxh3").as_string(), path)},
+                .record_count = root.at("records").as_int(),
+                .tree_xxh3 = parse_hex64(root.at("tree_xxh3").as_string(), path)},
+      .next = {.image = root.at("next_image").as_uint(), .tile = root.at("next_tile").as_uint()},
+      .quarantined = decode_quarantine(root.at("quarantine").as_string(), path),
+      .sources = decode_sources(root, path)};
 }
 
 constexpr const char* kOtherInputHint =
@@ -210,12 +200,6 @@ SettingValues settings_of(const Manifest& manifest) {
           {"split", options.part.empty() ? "none" : options.part}};
 }
 
-// As far as it is known: earlier versions did not write it.
-bool is_same_part(const Manifest& there, const Manifest& wanted) {
-  const std::string& part = there.options.pack_part;
-  return part.empty() || part == wanted.options.pack_part;
-}
-
 }  // namespace
 
 std::string input_differences(const Manifest& there, const Manifest& wanted) {
@@ -223,8 +207,10 @@ std::string input_differences(const Manifest& there, const Manifest& wanted) {
 }
 
 void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted) {
-  if (!is_same_part(there, wanted)) {
-    throw Error(ErrorKind::kData, cat(folder, ": holds part ", there.options.pack_part),
+  const std::string& part = there.options.pack_part;
+  if (part != wanted.options.pack_part) {
+    throw Error(ErrorKind::kData,
+                cat(folder, ": holds ", part.empty() ? "a whole set" : cat("part ", part)),
                 "restore it, or pack it again with --overwrite");
   }
   const std::string list = input_differences(there, wanted);
@@ -242,13 +228,12 @@ Error changed_input_images(const std::string& folder, const std::string& change)
 PackJournal::PackJournal(const std::string& output, const Manifest& wanted, bool overwrite)
     : folder_(journal_folder(output)) {
   const std::string path = folder_ + "/" + kIdentityFile;
-  if (const auto text = open_seal(path)) {
-    const Manifest there = decode_input(*text, path);
-    if (!overwrite) check_same_input(output, there, wanted);
-    if (is_same_part(there, wanted) && input_differences(there, wanted).empty()) {
-      if (is_of_this_version(*text, path, wanted)) return;
-      log_info(output, ": the packing was begun by another version and starts afresh");
-    }
+  if (const auto there = journal_input(output)) {
+    if (!overwrite) check_same_input(output, *there, wanted);
+    const bool is_same_part = there->options.pack_part == wanted.options.pack_part;
+    if (is_same_part && input_differences(*there, wanted).empty()) return;
+  } else if (open_seal(path)) {
+    log_info(output, ": the packing was begun by another version and starts afresh");
   } else if (path_exists(note_path(folder_, 0)) && !overwrite) {
     throw Error(ErrorKind::kData, cat(path, ": is damaged or gone, but finished shards are there"),
                 "restore the file, or start afresh with --overwrite");
@@ -295,7 +280,7 @@ std::string journal_shard_path(const std::string& output, std::size_t shard) {
 std::optional<Manifest> journal_input(const std::string& output) {
   const std::string path = journal_folder(output) + "/" + kIdentityFile;
   const auto text = open_seal(path);
-  return text ? std::optional(decode_input(*text, path)) : std::nullopt;
+  return text ? decode_input(*text, path) : std::nullopt;
 }
 
 std::string part_folder(const std::string& output, const PackPart& part) {

@@ -67,7 +67,8 @@ class PackJournal {
 std::string journal_folder(const std::string& output);
 std::string journal_shard_path(const std::string& output, std::size_t shard);
 
-// The input that the journal of `output` was begun with; nothing where it has none.
+// The input that the journal of `output` was begun with; nothing where it has none, or another
+// version's.
 std::optional<Manifest> journal_input(const std::string& output);
 
 // The folder in OUTPUT/.packing of a part (--part), which is a set of its own, and the parts that

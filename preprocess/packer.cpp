@@ -33,12 +33,9 @@ namespace retina {
 namespace {
 
 void check_image_folder(const PackOptions& options) {
-  if (is_folder(options.images)) return;
   const bool may_be_file = options.format == AnnotationFormat::kCifar10;
   if (may_be_file && path_exists(options.images)) return;
-  throw Error(ErrorKind::kNoInput,
-              cat(options.images, may_be_file ? ": does not exist" : ": is not a folder"),
-              "check --images");
+  require_folder(options.images, "check --images");
 }
 
 // A set among the folders of classes would be a class the next time.
@@ -99,7 +96,9 @@ std::optional<PackResult> finished_result(const PackOptions& options, const Pack
   if (options.on_bad_image == BadImage::kFail && !quarantined.empty()) {
     fail_on_bad_image(quarantined.front());
   }
-  if (options.part.empty()) restore_data_page(options, input.plan);
+  if (options.part.empty()) {
+    restore_data_page({options.output, options.scratch, options.thread_count()});
+  }
   return PackResult{.manifest = manifest, .was_finished = true};
 }
 
@@ -119,16 +118,13 @@ void warn_of_notes(const PackOptions& options, const PackInput& input) {
   for (const std::string& note : input.begun.notes) log_warning(options.input(), ": ", note);
 }
 
-// Whether it is a folder of text files, of which XML has none.
-bool has_label_texts(const std::string& path) {
-  if (!is_folder(path)) return false;
-  const auto is_of = [&](const char* wanted) {
-    std::error_code ignored;
-    return std::any_of(
-        std::filesystem::directory_iterator(path, ignored), {},
-        [&](const auto& entry) { return lower_case(entry.path().extension().string()) == wanted; });
-  };
-  return is_of(".txt") && !is_of(".xml");
+// Whether it is a folder with files of this ending.
+bool has_files(const std::string& folder, const char* ending) {
+  if (!is_folder(folder)) return false;
+  std::error_code ignored;
+  return std::any_of(
+      std::filesystem::directory_iterator(folder, ignored), {},
+      [&](const auto& entry) { return lower_case(entry.path().extension().string()) == ending; });
 }
 
 // COCO is the default, also for those who did not ask for it.
@@ -136,17 +132,18 @@ void check_format(const PackOptions& options) {
   if (options.format != AnnotationFormat::kCoco) return;
   const std::string& path = options.annotations;
   const std::string suffix = lower_case(std::filesystem::path(path).extension().string());
-  const char* format = suffix == ".csv"                        ? "csv"
-                       : suffix == ".yaml" || suffix == ".yml" ? "yolo"
-                       : suffix == ".geojson"                  ? "xview"
-                       : has_label_texts(path)                 ? "dota"
-                       : suffix == ".xml" || is_folder(path)   ? "voc"
-                                                               : nullptr;
-  if (format == nullptr) return;
+  const char* format = suffix == ".csv"                              ? "csv"
+                       : suffix == ".yaml" || suffix == ".yml"       ? "yolo"
+                       : suffix == ".geojson"                        ? "xview"
+                       : suffix == ".xml" || has_files(path, ".xml") ? "voc"
+                       : has_files(path, ".txt")                     ? "dota"
+                                                                     : nullptr;
+  if (format == nullptr && !is_folder(path)) return;
   throw Error(ErrorKind::kData,
               cat(path, is_folder(path) ? ": is a folder" : ": does not have a .json extension",
                   ", want COCO's instances JSON"),
-              cat("give --format ", format, " where it is that"));
+              format == nullptr ? "make one file of those of each image, as labelme writes them"
+                                : cat("give --format ", format, " where it is that"));
 }
 
 // Parts that others have packed go with --overwrite alone.

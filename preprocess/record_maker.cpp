@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
+#include "shared/base/cat.h"
+#include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/printable.h"
 #include "shared/image/image_file.h"
 #include "shared/image/orientation.h"
 #include "shared/image/resize.h"
@@ -25,8 +29,14 @@ RecordMaker::RecordMaker(const PackOptions& options)
 }
 
 void RecordMaker::make(const PlannedImage& planned, std::size_t first_tile, const PutRecord& put) {
-  if (tiles_) return tiles_->make(planned, first_tile, put);
-  put(make_whole(planned));
+  if (!tiles_) return put(make_whole(planned));
+  const auto problem = unless_too_large([&]() -> std::optional<FileProblem> {
+    tiles_->make(planned, first_tile, put);
+    return std::nullopt;
+  });
+  if (!problem) return;  // else some of its tiles may be in a shard
+  throw Error(ErrorKind::kUnavailable, cat(escaped(planned.file_name), ": ", problem->reason),
+              "choose a smaller --tile or fewer --threads");
 }
 
 std::optional<QuarantinedImage> RecordMaker::fault_of(const PlannedImage& planned) {
@@ -108,12 +118,9 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
                                       : decode_any_image(file, decoder_, pixels_);
   const std::string problem = unusable_reason(status, policy_on_foreign_files(status));
   if (!problem.empty()) {
-    return FileProblem{
-        .kind = status.unsupported ? "format" : "damaged",
-        .reason = problem,
-        .hint = cure_of_unsupported(status, stretch.has_value(), [&] {
-          return RowReader(ImageBytes(std::string_view(file)), {.stretch = Stretch()}).status().ok;
-        })};
+    return FileProblem{.kind = status.unsupported ? "format" : "damaged",
+                       .reason = problem,
+                       .hint = cure_of_unsupported(status, stretch.has_value(), ImageBytes(file))};
   }
   if (options_.encoding == ImageEncoding::kJpeg &&
       std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {
@@ -130,15 +137,19 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
 }
 
 MadeRecord RecordMaker::make_whole(const PlannedImage& planned) {
+  MadeRecord made;
+  const auto problem = unless_too_large([&] { return make_into(made, planned); });
+  if (pixels_.rgb.capacity() > kKeptPixelBytes) pixels_ = Image();
+  return problem ? bad_image(planned, *problem) : std::move(made);
+}
+
+std::optional<FileProblem> RecordMaker::make_into(MadeRecord& made, const PlannedImage& planned) {
   SourceImage source;
-  if (const auto problem = images_.read(planned.file_name, source)) {
-    return bad_image(planned, *problem);
-  }
-  MadeRecord made{
-      .record = {.image_id = planned.id,
+  if (auto problem = images_.read(planned.file_name, source)) return problem;
+  made.record = {.image_id = planned.id,
                  .file_name = planned.file_name,
                  .annotations = {planned.annotations.begin(), planned.annotations.end()},
-                 .label = planned.label}};
+                 .label = planned.label};
   made.source = source.file;
   made.found_as = source.found_as;
 
@@ -149,14 +160,14 @@ MadeRecord RecordMaker::make_whole(const PlannedImage& planned) {
     made.record.width = source.raw_size->width;
     made.record.height = source.raw_size->height;
     made.record.encoding = ImageEncoding::kRaw;
-  } else if (const auto problem = check_image(file, made.record)) {
-    return bad_image(planned, *problem);
+  } else if (auto problem = check_image(file, made.record)) {
+    return problem;
   }
   const Record& record = made.record;
   const std::optional<ImageSize>& stated = planned.stated_size;
   if (stated && (record.width != stated->width || record.height != stated->height)) {
-    return bad_image(planned, other_size({.width = record.width, .height = record.height}, *stated,
-                                         is_turned, options_.exif == ExifPolicy::kApply));
+    return other_size({.width = record.width, .height = record.height}, *stated, is_turned,
+                      options_.exif == ExifPolicy::kApply);
   }
 
   // What to store: the file's own bytes, unless the image was made here.
@@ -167,8 +178,7 @@ MadeRecord RecordMaker::make_whole(const PlannedImage& planned) {
   const bool as_it_was = !record.converted && !record.rescaled;
   made.image_xxh3 = as_it_was ? made.source.xxh3 : xxh3(file);
   encode_made(made, file);
-  if (pixels_.rgb.capacity() > kKeptPixelBytes) pixels_ = Image();
-  return made;
+  return std::nullopt;
 }
 
 }  // namespace retina

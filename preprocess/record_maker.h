@@ -30,6 +30,7 @@ class RecordMaker {
 
  private:
   MadeRecord make_whole(const PlannedImage& planned);
+  std::optional<FileProblem> make_into(MadeRecord& made, const PlannedImage& planned);
   // What is wrong with the image; else `file` is what to store, with its size and encoding in
   // `record`, and pixels_ hold the image where it was decoded.
   std::optional<FileProblem> check_image(std::string& file, Record& record);

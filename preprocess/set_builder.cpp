@@ -292,6 +292,7 @@ class SetBuilder {
     if (options_.on_bad_image == BadImage::kFail) {
       std::vector<QuarantinedImage> first = {bad};
       name_look_alikes(first, options_.images_folder());
+      keep_common_folders(first, plan_.images.size());
       fail_on_bad_image(first.front());
     }
     log_debug(bad.file_name, ": quarantined: ", bad.reason);

@@ -44,24 +44,25 @@ void write_data_page(const std::string& output, const std::optional<std::string>
   if (path_exists(old) && is_data_page(old)) remove_file(old);
 }
 
-void restore_data_page(const PackOptions& options, const PackPlan& plan) {
-  const std::string path = options.output + "/" + kDataPageFile;
+void restore_data_page(const FinishedSet& finished) {
+  const std::string path = finished.output + "/" + kDataPageFile;
   if (path_exists(path)) return;
   try {
     AtomicFile file(path);  // before all records are read: the folder may be read-only
     log_info(path, ": is missing; reading the set to write it");
-    const ShardSet set(options.output, options.scratch);
+    const ShardSet set(finished.output, finished.scratch);
     DataFacts facts(set.manifest().categories.size());
     for (std::size_t place = 0; place < set.index().size(); ++place) {
       const Record record = set.read(place);
       facts.add(record, xxh3(record.image));
     }
     const std::vector<QuarantinedImage> quarantined = set.read_quarantine();
+    FileNames names = file_names_of(set.index());
     file.write(render_data_page({.facts = facts,
                                  .manifest = set.manifest(),
                                  .quarantined = quarantined,
-                                 .file_name = file_names_of(plan),
-                                 .thread_count = options.thread_count()}));
+                                 .file_name = [&](std::int64_t id) { return names[id]; },
+                                 .thread_count = finished.thread_count}));
     file.commit();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCannotCreate) warn_of_missing_page(error);

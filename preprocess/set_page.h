@@ -25,8 +25,12 @@ std::optional<std::string> try_data_page(const DataPageInput& input);
 // removed, before the new set takes its place.
 void write_data_page(const std::string& output, const std::optional<std::string>& page);
 
-// Reads all records of a finished set that has no page, and writes it: an earlier coco-pack made
-// the set, or the disk was full. A failure is a warning, a folder that is read-only not even that.
-void restore_data_page(const PackOptions& options, const PackPlan& plan);
+// Reads all records of a finished set that has no page, as the disk was full, and writes it. A
+// failure is a warning, a folder that is read-only not even that.
+struct FinishedSet {
+  const std::string &output, &scratch;  // as PackOptions has them
+  int thread_count = 1;
+};
+void restore_data_page(const FinishedSet& finished);
 
 }  // namespace retina

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "preprocess/formats/cifar10.h"
+#include "preprocess/formats/image_names.h"
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
@@ -48,7 +49,7 @@ bool has_no_file(const QuarantinedImage& image) {
 
 using NamesByKey = std::unordered_map<std::string, std::vector<std::string>>;
 
-// The files below `folder` by look_alike_key(), those that came within the time.
+// The images below `folder` by look_alike_key(), those that came within the time.
 NamesByKey list_by_key(const std::string& folder) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
@@ -63,7 +64,7 @@ NamesByKey list_by_key(const std::string& folder) {
       entry.disable_recursion_pending();
       continue;
     }
-    if (entry->is_directory(ignored)) continue;
+    if (entry->is_directory(ignored) || !is_image_name(entry->path())) continue;
     const std::string name = entry->path().lexically_relative(folder).string();
     names[look_alike_key(name)].push_back(name);
   }
@@ -90,6 +91,8 @@ struct Difference {
   int rank() const { return (in_folder ? 4 : 0) + (in_ending ? 2 : 0) + (in_letters ? 1 : 0); }
 };
 
+constexpr const char* kCorrectFolders = "correct the folders of the file names in the annotations";
+
 // The cure of a name in the annotations, both as plain_spelling(), in words that are the same for
 // all images that it helps.
 std::string cure_of(const std::string& wanted, const std::string& found,
@@ -114,7 +117,7 @@ std::string cure_of(const std::string& wanted, const std::string& found,
   return said.ends_with("/" + there) || there.empty()
              ? cat("remove \"", escaped(said.substr(0, said.size() - there.size())),
                    "\" from the file names in the annotations")
-             : "correct the folders of the file names in the annotations";
+             : kCorrectFolders;
 }
 
 }  // namespace
@@ -199,25 +202,30 @@ void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& 
     const auto alike = names.find(look_alike_key(image.file_name));
     if (alike == names.end()) continue;
     const std::string wanted = plain_spelling(image.file_name);
-    const std::string& found = *std::min_element(
-        alike->second.begin(), alike->second.end(), [&](const auto& a, const auto& b) {
-          const int rank_a = Difference(wanted, plain_spelling(a)).rank(),
-                    rank_b = Difference(wanted, plain_spelling(b)).rank();
-          return rank_a != rank_b ? rank_a < rank_b : a < b;
-        });
+    std::vector<std::pair<int, std::string>> ranked;
+    for (const std::string& name : alike->second) {
+      ranked.emplace_back(Difference(wanted, plain_spelling(name)).rank(), name);
+    }
+    const auto& [rank, found] = *std::min_element(ranked.begin(), ranked.end());
     if (found == image.file_name) continue;  // it has just come
-    image.reason += cat("; the folder has ", escaped(found));
-    image.hint = cure_of(wanted, plain_spelling(found), folder);
+    const auto count =
+        std::count_if(ranked.begin(), ranked.end(),
+                      [&, best = rank](const auto& one) { return one.first == best; });
+    image.reason += cat("; the folder has ", escaped(found),
+                        count > 1 ? cat(" and ", count - 1, " more of this name") : "");
+    image.hint = count > 1 ? kCorrectFolders : cure_of(wanted, plain_spelling(found), folder);
   }
 }
 
 void keep_common_folders(std::vector<QuarantinedImage>& images, std::size_t image_count) {
   std::map<std::string, std::size_t> helped;
-  for (const QuarantinedImage& image : images) ++helped[image.hint];
+  for (const QuarantinedImage& image : images) {
+    ++helped[image.hint];
+    if (has_no_file(image) && image.hint.empty()) --image_count;
+  }
   for (QuarantinedImage& image : images) {
-    if (image.hint.starts_with("give --images") && helped[image.hint] * 2 < image_count) {
-      image.hint = "correct the folders of the file names in the annotations";
-    }
+    const bool is_folder = image.hint.starts_with("give --images");
+    if (is_folder && helped[image.hint] * 10 < image_count * 9) image.hint = kCorrectFolders;
   }
 }
 }  // namespace retina

@@ -86,8 +86,8 @@ class SourceImages {
 void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder);
 
 // Then, for a whole set: another --images that has only a few of the images would lose the others,
-// so it is proposed where it has at least half of them. `image_count`: of all that the annotations
-// list.
+// so it is proposed where it has nearly all of those that are anywhere. `image_count`: of all that
+// the annotations list.
 void keep_common_folders(std::vector<QuarantinedImage>& images, std::size_t image_count);
 
 }  // namespace retina

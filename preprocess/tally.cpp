@@ -36,10 +36,12 @@ void Tally::add(const Record& record) {
   }
   if (!record.tile || record.whole_annotations) degenerate_of_image_.clear();
   for (const RecordAnnotation& annotation : record.annotations) {
-    const bool trainable = is_trainable(annotation, record.width, record.height);
+    const auto box = training_box(annotation, record.width, record.height);
+    const bool trainable = box.has_value();
     counts.boxes += 1;
     counts.crowds += annotation.iscrowd ? 1 : 0;
     counts.trainable += trainable ? 1 : 0;
+    if (trainable) ++box_sizes[bin_of(*box, record.width, record.height)];
     counts.partial += annotation.is_partial ? 1 : 0;
     counts.cut += trainable && is_cut(annotation, record) ? 1 : 0;
     if (!trainable && !annotation.iscrowd && !annotation.is_partial) {

@@ -21,6 +21,7 @@ struct Tally {
 
   ManifestCounts counts{};
   std::vector<std::int64_t> label_counts;  // as Manifest's
+  BoxHistogram box_sizes{};                // likewise
   // The degenerate annotations, each once however many tiles have it, and the first of them:
   // "12 of a.jpg (image 4)", kNamedBoxes at most.
   std::int64_t degenerate_annotations = 0;

@@ -116,17 +116,20 @@ std::optional<FileProblem> TileMaker::check_pixels(const PlannedImage& planned,
     const std::string problem = band.problem();
     if (problem.empty()) return std::nullopt;
     const DecodeStatus status = reader.status();
-    return FileProblem{.kind = status.unsupported ? "format" : "damaged",
-                       .reason = problem,
-                       .hint = cure_of_unsupported(status, !options_.stretch.empty(), [&] {
-                         return RowReader(opened.path, {.stretch = Stretch()}).status().ok;
-                       })};
+    const FileReader file(opened.path);
+    return FileProblem{
+        .kind = status.unsupported ? "format" : "damaged",
+        .reason = problem,
+        .hint = cure_of_unsupported(status, !options_.stretch.empty(), ImageBytes(file))};
   };
   if (auto problem = problem_now()) return problem;
   const ImageSize size{.width = reader.width(), .height = reader.height()};
   const ImageSize& stated = planned.stated_size.value();
   if (size.width != stated.width || size.height != stated.height) {
     return other_size(size, stated, false, false);
+  }
+  if (const auto reason = problem_of_row(size, options_.tile->side_px); !reason.empty()) {
+    return FileProblem{.kind = "too-large", .reason = reason};
   }
   if (options_.check == ImageCheck::kHeader) return std::nullopt;
   band.read_to(size.height);
@@ -141,7 +144,7 @@ std::optional<FileProblem> TileMaker::open(const PlannedImage& planned, Opened& 
   // Asked before the file is read: a change meanwhile shows.
   out.source = {.size_bytes = file.size_bytes, .modified_ns = modified_ns(file.path)};
   out.source.xxh3 = xxh3_file(file.path);
-  return check_pixels(planned, out);
+  return unless_too_large([&] { return check_pixels(planned, out); });
 }
 
 std::optional<QuarantinedImage> TileMaker::fault_of(const PlannedImage& planned) const {

@@ -219,12 +219,9 @@ class Verifier {
     Record record =
         decode_indexed_record(bytes, entry, {.folder = options_.folder, .manifest = manifest_});
     const std::vector<int> labels = entry_labels(record);
-    const std::uint64_t image_xxh3 = entry.image_xxh3 == 0 ? 0 : xxh3(record.image);  // 0: earlier
-    IndexEntry counted =
-        index_entry(record, image_xxh3, {.shard = entry.shard, .place = entry.place}, labels);
-    counted.trainable_count = entry.trainable_count;  // by the writer's rule, FORMAT.md
-    if (entry.labels.empty()) counted.labels = {};    // an earlier writer's
-    if (counted != entry || entry.trainable_count > entry.box_count) {
+    const IndexEntry counted = index_entry(record, xxh3(record.image),
+                                           {.shard = entry.shard, .place = entry.place}, labels);
+    if (counted != entry) {
       throw Error(ErrorKind::kData,
                   cat(shard.name, ": ", record_name(entry),
                       ": disagrees with the index in its box counts or its image"));
@@ -235,12 +232,8 @@ class Verifier {
   void check_counts() {
     ManifestCounts counted = tally_->counts;
     counted.quarantined = manifest_.counts.quarantined;
-    if (counted.trainable + counted.degenerate ==
-        manifest_.counts.trainable + manifest_.counts.degenerate) {
-      counted.trainable = manifest_.counts.trainable;  // which is which: by the writer's rule
-      counted.degenerate = manifest_.counts.degenerate;
-    }
-    if (counted != manifest_.counts || manifest_.label_counts != tally_->label_counts) {
+    if (counted != manifest_.counts || manifest_.label_counts != tally_->label_counts ||
+        manifest_.box_sizes != tally_->box_sizes) {
       report(cat(options_.folder, "/", kManifestFile, ": its counts are not those of the records"));
     }
   }

@@ -15,6 +15,7 @@ def given(name):
 class VersionAndRequirements(MetadataHookInterface):
     def update(self, metadata):
         metadata["version"] = given("RETINA_WHEEL_VERSION")
+        metadata["license"] = given("RETINA_WHEEL_LICENCE")
         with open(given("RETINA_WHEEL_REQUIREMENTS")) as file:
             metadata["dependencies"] = re.findall(r"^(?:torch|openvino)==[^\s\\]+", file.read(), re.M)
 

@@ -23,11 +23,12 @@
 #include "shared/data/evaluation_plan.h"
 #include "shared/job/rank_gpus.h"
 #include "shared/job/rank_program.h"
+#include "shared/model/autocast.h"
 #include "shared/model/device.h"
+#include "shared/ops/own_kernels.h"
 #include "shared/shard/set_notes.h"
 #include "train/initial_model.h"
 #include "train/job.h"
-#include "train/monitor/mlperf_log.h"
 #include "train/monitor/preview.h"
 #include "train/recipes.h"
 #include "train/scaling/scaling_report.h"
@@ -163,36 +164,31 @@ void tell_quarantined(const char* option, const ShardSet& shards) {
            kQuarantineFile, ")");
 }
 
-// A metric of images that are trained on says nothing of new ones; rank 0.
-void warn_of_the_same_data(const TrainingData& data) {
+// What is known of the sets and should be said before a run: the same data on both sides, of which
+// a metric says nothing, and the notes on each set.
+std::vector<std::string> warnings_of(const TrainingData& data) {
+  std::vector<std::string> warnings;
   std::set<std::string> seen;
   for (const ShardSet& set : data.train_shards) {
     if (!seen.insert(manifest_hash(set.manifest())).second) {
-      log_warning("--train ", set.folder(), ": is there twice: its images count twice");
+      warnings.push_back(cat("--train ", set.folder(), ": is there twice: its images count twice"));
     }
-  }
-  if (!data.validation) return;
-  const std::string validation = cat("--validation ", data.validation->folder(), ": ");
-  if (seen.contains(manifest_hash(data.validation->manifest()))) {
-    log_warning(validation, "is trained on, too: its AP says nothing about other images");
-  } else {
-    for (const std::string& note : validation_notes(data.train_shards, *data.validation)) {
-      log_warning(validation, note);
-    }
-  }
-}
-
-// Of each set by itself; rank 0.
-void warn_of_set_notes(const TrainingData& data) {
-  for (const ShardSet& set : data.train_shards) {
     for (const std::string& note : set.manifest().notes) {
-      log_warning("--train ", set.folder(), ": ", escaped(note, kWholeText));
+      warnings.push_back(cat("--train ", set.folder(), ": ", escaped(note, kWholeText)));
     }
   }
-  if (!data.validation) return;
-  for (const std::string& note : set_notes(data.validation->manifest())) {
-    log_warning("--validation ", data.validation->folder(), ": ", note);
+  if (!data.validation) return warnings;
+  const Manifest& manifest = data.validation->manifest();
+  const std::string validation = cat("--validation ", data.validation->folder(), ": ");
+  std::vector<std::string> notes = set_notes(manifest);
+  if (seen.contains(manifest_hash(manifest))) {
+    notes.push_back("is trained on, too: its AP says nothing about other images");
+  } else {
+    const auto shared = validation_notes(data.train_shards, *data.validation);
+    notes.insert(notes.end(), shared.begin(), shared.end());
   }
+  for (const std::string& note : notes) warnings.push_back(validation + note);
+  return warnings;
 }
 
 // --device auto decides on each rank: a node whose driver is broken would use its CPUs.
@@ -292,7 +288,6 @@ std::string decided_by_data(Command command) {
       throw Error(ErrorKind::kNoInput, cat("--resume ", resume, ": no such file"));
     }
     job.data.emplace(job.options);
-    warn_of_the_same_data(*job.data);
     fit_to_data(job, command);
     for (const std::string& note : job.notes) text += cat(note, "\n");
     const Outlook there = outlook(job);
@@ -302,6 +297,7 @@ std::string decided_by_data(Command command) {
     text += cat(course_of(job.options, steps_per_epoch), "\n");
     const std::string warning = warning_of_course(job.options, steps_per_epoch);
     if (!warning.empty()) text += cat("warning: ", warning, "\n");
+    for (const std::string& known : warnings_of(*job.data)) text += cat("warning: ", known, "\n");
     job.device = choose_device(job.options.compute.device);
     try {
       text += cat(TrainingRun(job).fit_into_memory().text, "\n");
@@ -356,35 +352,20 @@ int preview(Command& command, Communicator& communicator) {
   return 0;
 }
 
-// The files that monitoring writes beside the run.
-void check_logs(const TrainOptions& options) {
-  const auto check = [&](const std::string& path, const char* mark, const std::string& option) {
-    if (path.empty()) return;
-    const auto refuse = [&](const std::string& problem) {
-      throw Error(ErrorKind::kCannotCreate, cat(option, " ", path, ": ", problem),
-                  cat("choose another ", option));
-    };
-    if (options.writes() && RunDir::names_own_file(options.output, path)) {
-      refuse("is a name of the run's own files");
-    }
-    const std::string folder = std::filesystem::absolute(path).parent_path();
-    if (!is_folder(folder)) refuse("its folder does not exist");
-    check_may_replace(path, mark, option);
+// The file that --timeline writes beside the run.
+void check_timeline(const TrainOptions& options) {
+  const std::string& path = options.monitoring.timeline;
+  if (path.empty()) return;
+  const auto refuse = [&](const std::string& problem) {
+    throw Error(ErrorKind::kCannotCreate, cat("--timeline ", path, ": ", problem),
+                "choose another --timeline");
   };
-  const TrainOptions::Monitoring& monitoring = options.monitoring;
-  check(monitoring.timeline, kTimelineMark, "--timeline");
-  check(monitoring.mllog, kMlperfMark, "--mllog");
-  const std::string logged = mlperf_run_of(monitoring.mllog);
-  if (!logged.empty() && logged != std::filesystem::absolute(options.output)) {
-    throw Error(ErrorKind::kCannotCreate,
-                cat("--mllog ", monitoring.mllog, ": is the log of the run in ", logged),
-                "choose another --mllog");
+  if (options.writes() && RunDir::names_own_file(options.output, path)) {
+    refuse("is a name of the run's own files");
   }
-  if (!monitoring.mllog.empty() && monitoring.mllog == monitoring.timeline) {
-    throw Error(ErrorKind::kCannotCreate,
-                cat("--mllog ", monitoring.mllog, ": --timeline has the same file"),
-                "give each a file of its own");
-  }
+  if (!is_folder(std::filesystem::absolute(path).parent_path()))
+    refuse("its folder does not exist");
+  check_may_replace(path, kTimelineMark, "--timeline");
 }
 
 // Checks the options against the job's ranks, opens device, data and the run's folder; rank 0
@@ -397,7 +378,7 @@ void open(Job& job, Command& command) {
     check_rank_count(options.distribution.expect_ranks, communicator);
     check_share(options, communicator.size());
     if (!options.monitoring.scaling_report.empty()) check_even_shares(options, communicator.size());
-    if (job.is_root()) check_logs(options);
+    if (job.is_root()) check_timeline(options);
     job.device = choose_device(options.compute.device);
     if (job.device.is_cuda()) {
       job.device.set_index(static_cast<c10::DeviceIndex>(gpu_of_rank(gpus, communicator.rank())));
@@ -450,8 +431,7 @@ void tell_start(const Job& job) {
     const std::string left_out = left_out_tiles_text(*job.data->validation);
     if (!left_out.empty()) log_warning("--validation ", left_out);
   }
-  warn_of_the_same_data(*job.data);
-  warn_of_set_notes(*job.data);
+  for (const std::string& warning : warnings_of(*job.data)) log_warning(warning);
 }
 
 void tell_memory(const MemoryPlan& plan, const Job& job) {
@@ -525,6 +505,9 @@ int train(Command& command, Communicator& communicator) {
     }
     return 0;
   }
+  if (job.device.is_cuda()) {
+    replace_wrong_kernels(job.device, type_of(options.compute.precision), communicator);
+  }
   // The run, with what reports on it.
   std::optional<ScalingReport> scaling;
   if (!monitoring.scaling_report.empty()) {
@@ -545,8 +528,6 @@ int train(Command& command, Communicator& communicator) {
   start_weights(run, job);
   tell_start(job);
   tell_memory(run.fit_into_memory(), job);
-  run.settle_convolutions();
-  run.settle_graphs();
   stage_shards(job, run);
   // The work, and what is printed about it.
   const char* const stopping = options.writes() ? "; stopping after this step; saving a checkpoint"

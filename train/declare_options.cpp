@@ -26,7 +26,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
   cli.option_or_auto("min-side", o.data.min_side_px, "PX",
                      "resize the shorter side to this; auto: the median of the images' shorter "
                      "sides, 800 at most; classify: side of the square that the network sees "
-                     "[800; classify 224, cifar-cnn 32]",
+                     "[800, or the largest of --min-sides; classify 224, cifar-cnn 32]",
                      TrainOptions::Data::kOwnSide);
   cli.option("max-side", o.data.max_side_px, "PX",
              "but never the longer side past this; classify: the shorter side before validation "
@@ -191,8 +191,10 @@ void declare_run(Cli& cli, TrainOptions& o) {
   cli.choice("device", o.compute.device, kDeviceChoices, "auto: a GPU if there is one");
   cli.option("expect-ranks", o.distribution.expect_ranks, "N",
              "refuse to start with a different number; 0: any");
-  cli.option("stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
-             "end the job when others wait this long for a rank that is alive; at least 10 steps");
+  cli.option(
+      "stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
+      "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
+      "this long for one that is alive, 10 steps at least; clouds freeze machines for 30 s");
   cli.choice(
       "precision", o.compute.precision, kPrecisions,
       "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss");
@@ -200,16 +202,6 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "tf32", o.compute.tf32,
       "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
       "always computes in IEEE fp32");
-  cli.on_off(
-      "fused-convolutions", o.compute.fused_convolutions,
-      "on: convolution, bias and ReLU in one call of cuDNN where no norm lies between them, "
-      "if it gives the same up to rounding at the start of the run; GPUs only, not yet tried "
-      "on one");
-  cli.choice(
-      "cuda-graphs", o.compute.cuda_graphs,
-      {{"off", CudaGraphs::kOff}, {"auto", CudaGraphs::kAuto}},
-      "auto: forward and backward of image sizes that return are each launched in one call, for "
-      "small steps that wait for the host; detectors on one GPU only, not yet tried on one");
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels");
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
@@ -271,10 +263,6 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
              "which steps, counted from 1 at this start of the program");
   cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
              "add this run's speed to a report on how training scales with the ranks");
-  cli.option(
-      "mllog", o.monitoring.mllog, "FILE",
-      "write the lines that MLPerf Training's tools read, of its benchmark retinanet; without "
-      "--stop-at-ap it ends as aborted");
   cli.option("preview", o.monitoring.preview, "N",
              "write the run's first N samples, as the model will see them, to preview.html in "
              "--output, and end");
@@ -283,7 +271,6 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
 }  // namespace
 
 void declare_options(Cli& cli, TrainOptions& o) {
-  for (const auto& [former, name] : former_option_names()) cli.formerly(former, name);
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
   cli.preset("size", o.model.size, detector_sizes(),

@@ -138,32 +138,26 @@ bool may_enlarge(const TrainOptions& options, const RunStart& start) {
          options.model.keep_ratio && !options.data.min_side_px && options.data.min_sides_px.empty();
 }
 
-void add_box_sizes(const Record& record, const FrameRule& rule, std::vector<BoxSize>& boxes) {
-  const ImageSize from = {record.width, record.height}, to = framed_size(from, rule);
-  for (const RecordAnnotation& annotation : record.annotations) {
-    if (!is_trainable(annotation, record.width, record.height)) continue;
-    boxes.push_back(
-        {.width_px = static_cast<float>(annotation.bbox[2] * to.width / from.width),
-         .height_px = static_cast<float>(annotation.bbox[3] * to.height / from.height)});
-  }
-}
-
-// Boxes to train on as the network sees them, of images evenly spread over the sets. Damaged
-// records are passed over: training replaces them.
+// Boxes to train on as the network sees them, by the sets' histograms.
 std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& data) {
-  constexpr std::size_t kMostImages = 5000;
+  constexpr int kLongerPx = 1 << 20;  // any that rounds little
   const auto& sides = options.data.min_sides_px;
   FrameRule rule = options.model_config(1).frame();
   if (!sides.empty()) rule.min_side_px = static_cast<int>(sides[sides.size() / 2]);
-  const std::size_t stride = (data.source->index().size() + kMostImages - 1) / kMostImages;
   std::vector<BoxSize> boxes;
   for (const ShardSet& set : data.train_shards) {
-    for (std::size_t place = 0; place < set.index().size(); place += stride) {
-      try {
-        add_box_sizes(set.read(place), rule, boxes);
-      } catch (const Error& error) {
-        if (error.kind() != ErrorKind::kData) throw;
-      }
+    for (const auto& [bin, count] : set.manifest().box_sizes) {
+      const double shorter = kLongerPx * ratio_of(-std::abs(bin.aspect));
+      const int shorter_px = std::max(1, static_cast<int>(shorter));
+      const ImageSize from =
+          bin.aspect < 0 ? ImageSize{shorter_px, kLongerPx} : ImageSize{kLongerPx, shorter_px};
+      const ImageSize to = framed_size(from, rule);
+      const auto side = [&](int share, int to_px, int from_px) {
+        return static_cast<float>(ratio_of(share) * shorter * to_px / from_px);
+      };
+      boxes.push_back({.width_px = side(bin.width, to.width, from.width),
+                       .height_px = side(bin.height, to.height, from.height),
+                       .count = count});
     }
   }
   return boxes;
@@ -173,12 +167,14 @@ std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& 
 // anchor. Worth a word, or "".
 std::string about_small_boxes(const std::vector<BoxSize>& boxes) {
   constexpr float kFinestStridePx = 8;
-  const auto small = std::count_if(boxes.begin(), boxes.end(), [](const BoxSize& box) {
-    return std::min(box.width_px, box.height_px) < kFinestStridePx;
-  });
-  if (100 * small < static_cast<std::int64_t>(boxes.size()) || small == 0) return "";
+  std::int64_t small = 0;
+  for (const BoxSize& box : boxes) {
+    if (std::min(box.width_px, box.height_px) < kFinestStridePx) small += box.count;
+  }
+  const std::int64_t all = count_boxes(boxes);
+  if (100 * small < all || small == 0) return "";
   return cat(
-      100 * small / static_cast<std::int64_t>(boxes.size()),
+      100 * small / all,
       " % of the boxes are narrower than 8 px at this image size, and --assigner atss leaves "
       "most of them without an anchor; a larger --min-side, or --assigner iou, has them learned");
 }
@@ -288,13 +284,23 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     }
   }
 
+  if (const auto& drawn = options.data.min_sides_px; !drawn.empty()) {
+    const int side = options.min_side();
+    const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
+    const bool is_outside = side < *least || side > *most;
+    if (is_outside || !options.data.min_side_px) {
+      defaults.notes.push_back(cat("--min-side ", side, is_outside ? ", outside" : ", the largest",
+                                   " of --min-sides, is the size of validation"));
+    }
+  }
+
   if (!options.model.anchor_sizes && !is_kept("anchor-sizes")) {
     const std::vector<BoxSize> boxes = box_sizes(sized, data);
     const AnchorProposal proposal = propose_anchors(boxes, 1);
     const std::string sizes = anchor_sizes_text(proposal.sizes);
     set("anchor-sizes", sizes);
     const auto small = static_cast<double>(proposal.uncovered.small) /
-                       static_cast<double>(std::max<std::size_t>(boxes.size(), 1));
+                       static_cast<double>(std::max(count_boxes(boxes), std::int64_t{1}));
     defaults.notes.push_back(
         cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best",
             small < kManySmall ? ""
@@ -361,9 +367,8 @@ Outlook outlook(Job& job) {
           {.total_steps = total, .steps_per_epoch = job.data->plan->steps_per_epoch()});
     };
     const std::int64_t total = options.total_steps(job.data->plan->steps_per_epoch());
-    const std::int64_t before = state.facts.total_steps;  // 0: not said
     const std::string change =
-        before == 0 ? "" : change_of_course(schedule(before), schedule(total), state.step);
+        change_of_course(schedule(state.facts.total_steps), schedule(total), state.step);
     result.text = cat(job.found->path, ": continues after step ", state.step, "\n",
                       change.empty() ? "" : cat(change, "\n"));
   } else if (has_run) {

@@ -34,8 +34,9 @@ struct Job {
 };
 
 // What the data, --init, and a run that is in --output already decide of the options; the size
-// for --min-side auto is the images' median; the anchors for --anchor-sizes auto are those for up
-// to 5000 images, resized as the run resizes them. Changes nothing. Throws kConfig, kIo. Rank 0.
+// for --min-side auto is the images' median; the anchors for --anchor-sizes auto are those for the
+// boxes of the manifests, resized as the run resizes them; no record is read. Changes nothing.
+// Throws kConfig, kIo. Rank 0.
 RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const TrainingData& data);
 
 // Decode threads of a rank.

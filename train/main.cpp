@@ -1,3 +1,4 @@
+#include "shared/base/working_folder.h"
 #include "train/app.h"
 
 int main(int argc, char** argv) {

@@ -83,7 +83,6 @@ void check_options_of_task(const TrainOptions& o) {
           o.loss.match.low_quality_matches != plain.loss.match.low_quality_matches);
     check("box-visibility", o.data.augment.box_visibility.has_value());
     check("stop-at-ap", o.schedule.rule.stop_at != 0);
-    check("mllog", !o.monitoring.mllog.empty());
     check("plateau-metric ap", o.schedule.rule.plateau_metric == PlateauMetric::kAp);
     if (o.model.backbone == kCifarCnn) {
       check("min-sides", !o.data.min_sides_px.empty());
@@ -189,14 +188,14 @@ void check_images(const TrainOptions& o) {
                 "give the size of validation in pixels, or --min-sides of your images' own sizes");
   }
   const int least_side = o.least_side();
-  at_least("min-side", o.min_side(), least_side);
-  at_least("max-side", o.max_side(), o.min_side());
   for (const auto side : data.min_sides_px) {
     if (side < least_side) refuse("min-sides", cat(side), cat("at least ", least_side));
     if (o.model.keep_ratio && side > o.max_side()) {
       refuse("min-sides", cat(side), cat(least_side, " to --max-side, ", o.max_side()));
     }
   }
+  at_least("min-side", o.min_side(), least_side);
+  at_least("max-side", o.max_side(), o.min_side());
   data.augment.options(o.augment_set());
   require(data.repeat_threshold > 0 && data.repeat_threshold <= 1, "repeat-threshold",
           data.repeat_threshold, "above 0 to 1");
@@ -355,7 +354,6 @@ std::string TrainOptions::judge() const {
   const AdaptiveScheduleOptions& rule = schedule.rule;
   if (rule.early_stop_patience > 0) return "--early-stop";
   if (rule.stop_at > 0) return "--stop-at-ap";
-  if (!monitoring.mllog.empty()) return "--mllog";
   if (!watches_validation()) return "";
   return cat("--plateau-metric ", word_of(kPlateauMetrics, rule.plateau_metric));
 }

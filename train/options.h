@@ -1,6 +1,7 @@
 // All of retina-train's options, filled once in main from the command line.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -31,7 +32,6 @@ struct SavingOptions;
 enum class P6Source { kAuto, kC5, kP5 };  // kAuto: C5 with GroupNorm heads (v2), P5 without (v1)
 enum class LrScaling { kNone, kLinear };  // kLinear: times images_per_step / the recipe's
 enum class OnNan { kStop, kRollback };
-enum class CudaGraphs { kOff, kAuto };
 
 // Their words on the command line.
 inline const Choices<BoxLossKind> kBoxLosses = {{"l1", BoxLossKind::kL1},
@@ -128,9 +128,7 @@ struct TrainOptions {
     DeviceChoice device = DeviceChoice::kAuto;
     Precision precision = Precision::kFp32;
     bool tf32 = true;  // of fp32 on GPUs, as LibTorch, and so torchvision, has it for convolutions
-    bool fused_convolutions = false;  // with bias and ReLU in one call of cuDNN (fused_conv.h)
-    CudaGraphs cuda_graphs = CudaGraphs::kOff;  // auto: of shapes that return (network_graphs.h)
-    int threads = 0;  // of the CPU; 0: the node's cores shared among its ranks
+    int threads = 0;   // of the CPU; 0: the node's cores shared among its ranks
   } compute;
 
   struct Distribution {
@@ -160,7 +158,6 @@ struct TrainOptions {
     std::string tensorboard;              // folder for TensorBoard's events, or empty
     std::string timeline;                 // file for a Chrome trace, or empty
     std::string timeline_steps = "1:20";  // counted from this start of the program
-    std::string mllog;                    // file for MLPerf's lines, or empty
     std::string scaling_report;           // folder that runs on several numbers of ranks share
     std::int64_t preview = 0;             // samples to write to a page instead of training
   } monitoring;
@@ -179,7 +176,10 @@ struct TrainOptions {
   bool freezes() const { return !from_scratch() && !classifies(); }
   Norm norm_kind() const { return model.norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
   int min_side() const {
-    const int side = default_sides(task, model.backbone).min_px;
+    const auto& drawn = data.min_sides_px;
+    const int side = drawn.empty()
+                         ? default_sides(task, model.backbone).min_px
+                         : static_cast<int>(*std::max_element(drawn.begin(), drawn.end()));
     return wants_own_sides() ? std::min(side, max_side()) : data.min_side_px.value_or(side);
   }
   bool wants_own_sides() const { return data.min_side_px == Data::kOwnSide; }

@@ -21,8 +21,7 @@ const char* on_off(bool value) {
 std::string products(const TrainOptions& options, const c10::Device& device) {
   const bool tf32 =
       options.compute.precision == Precision::kFp32 && options.compute.tf32 && device.is_cuda();
-  const std::string fused = options.compute.fused_convolutions && device.is_cuda() ? ", fused" : "";
-  return (tf32 ? "tf32" : word_of(kPrecisions, options.compute.precision)) + fused;
+  return tf32 ? "tf32" : word_of(kPrecisions, options.compute.precision);
 }
 
 }  // namespace

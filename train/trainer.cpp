@@ -18,6 +18,10 @@
 namespace retina {
 namespace {
 
+// Schedulers kill half a minute after they asked to stop. Until then images may still come, and the
+// step ends.
+constexpr double kStopSeconds = 5;
+
 std::int64_t peak_resident_bytes() {
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
@@ -50,14 +54,21 @@ int Trainer::run() {
     } else {
       const StepMetrics begun = begin_step();
       StepMetrics step = begun;
+      Gradient gradient;
       // A rank ran out of memory: all take the same images again, fewer of them at once.
-      while (!compute_gradient(*loader, step)) {
+      while ((gradient = compute_gradient(*loader, step)) == Gradient::kWithoutMemory) {
         loader.reset();
         loader = load_steps(run_.loading());
         step = begun;
       }
-      update(step);
-      outcome = end_step(step);  // is_finite: on a GPU of the previous step
+      if (gradient == Gradient::kStopped) {
+        outcome.is_finite = drain();
+        stop = outcome.is_finite;
+        if (stop) break;
+      } else {
+        update(step);
+        outcome = end_step(step);  // is_finite: on a GPU of the previous step
+      }
     }
     // A loss that is not finite: back to the last checkpoint, and on from there without that step.
     if (!outcome.is_finite) {
@@ -92,47 +103,59 @@ StepMetrics Trainer::begin_step() {
           .ranks = run_.communicator.size()};
 }
 
-bool Trainer::compute_gradient(BatchLoader& loader, StepMetrics& step) {
+Trainer::Gradient Trainer::compute_gradient(BatchLoader& loader, StepMetrics& step) {
   const bool may_repeat = run_.may_take_fewer();
   replica_.begin_step();
+  Gradient gradient = Gradient::kThere;
   std::string problem;  // of this rank
   try {
-    add_micro_batches(loader, step);
+    if (!add_micro_batches(loader, step)) gradient = Gradient::kStopped;
   } catch (const std::exception& error) {
     problem = out_of_memory(error).value_or("");
     if (problem.empty()) throw;
     if (!may_repeat) run_.fail_without_memory(step.step, problem);
+    gradient = Gradient::kWithoutMemory;
   }
   // A rank that failed sums what it has: the others may be in the middle of it, and learn
   // afterwards that it is not the gradient.
-  if (problem.empty() || run_.communicator.size() > 1) reduce(step);
-  if (!may_repeat) return true;
-  run_.communicator.label("agreement on memory");
-  const auto failures = run_.communicator.all_reduce_sum(problem.empty() ? 0 : 1);
-  if (failures == 0) return true;
+  if (gradient == Gradient::kThere || run_.communicator.size() > 1) reduce(step);
+  run_.communicator.label("agreement on the gradient");
+  gradient =
+      static_cast<Gradient>(run_.communicator.all_reduce_max(static_cast<std::int64_t>(gradient)));
+  if (gradient == Gradient::kThere) return gradient;
   replica_.drop_step();
-  replica_.drop_cuda_graphs();
+  if (gradient == Gradient::kStopped) return gradient;
   release_freed_memory();
   run_.take_fewer(step.step, problem);
-  return false;
+  return gradient;
 }
 
 // Micro-batches add up their gradients. In the last one buckets of gradients leave for the other
 // ranks while backward goes on.
-void Trainer::add_micro_batches(BatchLoader& loader, StepMetrics& step) {
+bool Trainer::add_micro_batches(BatchLoader& loader, StepMetrics& step) {
   for (bool is_last = false; !is_last;) {
-    const Batch batch = load(loader, step);
-    is_last = batch.part.is_last_micro_batch;
-    const TaskOutputs outputs = replica_.forward(batch);
-    const TaskLoss loss = replica_.loss(outputs, batch);
+    const std::optional<Batch> batch = load(loader, step);
+    std::int64_t stopped = batch ? 0 : 1;
+    // A forward pass would wait for the others'.
+    if (run_.options.model.sync_bn) stopped = run_.communicator.all_reduce_max(stopped);
+    if (stopped != 0) return false;
+    is_last = batch->part.is_last_micro_batch;
+    const TaskOutputs outputs = replica_.forward(*batch);
+    const TaskLoss loss = replica_.loss(outputs, *batch);
     replica_.backward(loss, is_last);
   }
+  return true;
 }
 
-Batch Trainer::load(BatchLoader& loader, StepMetrics& step) {
+std::optional<Batch> Trainer::load(BatchLoader& loader, StepMetrics& step) {
   const PhaseScope phase(activity_, Phase::kDataWait);
   Stopwatch wait;
-  std::optional<Batch> batch = loader.next();
+  std::optional<double> stopped_s;
+  std::optional<Batch> batch = loader.next([&] {
+    if (stop_signal() != 0 && !stopped_s) stopped_s = now_seconds();
+    return stopped_s && now_seconds() - *stopped_s > kStopSeconds;
+  });
+  if (!batch && stop_signal() != 0) return batch;
   RETINA_CHECK(batch.has_value() && batch->part.step == state_.step());
   step.data_wait_ms += wait.lap_ms();
   log_debug("step ", step.step, ": trains on ", image_names(*batch));
@@ -143,7 +166,7 @@ Batch Trainer::load(BatchLoader& loader, StepMetrics& step) {
   }
   step.images = batch->part.real_image_count;
   step.images_own += static_cast<int>(batch->samples.size());
-  return *std::move(batch);
+  return batch;
 }
 
 void Trainer::reduce(StepMetrics& step) {

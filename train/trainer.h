@@ -33,11 +33,17 @@ class Trainer {
 
   // The parts of `run`, in the order of their use.
   StepMetrics begin_step();
-  // The step's gradient, of all ranks. False where memory ran out on a rank: then nothing has
-  // happened but that fewer images go through the network at once. Collective.
-  bool compute_gradient(BatchLoader& loader, StepMetrics& step);
-  void add_micro_batches(BatchLoader& loader, StepMetrics& step);  // of this rank
-  Batch load(BatchLoader& loader, StepMetrics& step);              // the next micro-batch
+  // The step's gradient, of all ranks. Unless it is there nothing has happened, but that fewer
+  // images go through the network at once where memory ran out. Collective.
+  enum class Gradient {
+    kThere,
+    kWithoutMemory,  // on a rank: the step is to be repeated
+    kStopped,        // by a signal, while a rank waited for images
+  };
+  Gradient compute_gradient(BatchLoader& loader, StepMetrics& step);
+  // Of this rank. False: stopped.
+  bool add_micro_batches(BatchLoader& loader, StepMetrics& step);
+  std::optional<Batch> load(BatchLoader& loader, StepMetrics& step);  // the next micro-batch
   void reduce(StepMetrics& step);  // sums the gradients over all images of all ranks
   void update(StepMetrics& step);  // clips, moves the weights
   StepOutcome end_step(StepMetrics& step);

@@ -105,7 +105,6 @@ std::vector<ShardSet> open_sets(const TrainOptions& options) {
                       ": the one holds tiles, the other whole images"),
                   "pack both with the same --tile, or both without");
     }
-    if (options.data.sampler == Sampler::kClassBalanced) check_tells_classes(set.index(), folder);
   }
   return sets;
 }

@@ -122,7 +122,7 @@ RunState TrainingRun::restore(const Checkpoint& checkpoint, const std::string& s
 
 void TrainingRun::resume(const Checkpoint& checkpoint, const std::string& source) {
   const std::int64_t total_before = restore(checkpoint, source).facts.total_steps;
-  if (total_before == 0 || total_before == state.total_steps()) return;
+  if (total_before == state.total_steps()) return;
   length_change_ = {
       .step = state.step(), .total_steps = state.total_steps(), .total_steps_before = total_before};
   if (!communicator.is_root()) return;
@@ -145,38 +145,9 @@ void TrainingRun::begin() {
   saving.begin();
   monitor.begin(state.step());
   if (length_change_) monitor.add(*length_change_);
-  begin_mlperf_log();
   if (options.rolls_back() && communicator.is_root()) {
     state.rollback.keep_start(saving.checkpoint_of(state.saved({})));
   }
-}
-
-void TrainingRun::begin_mlperf_log() {
-  const std::string& path = options.monitoring.mllog;
-  if (path.empty() || !communicator.is_root()) return;
-  const ScheduleOptions schedule = options.schedule_of(
-      {.total_steps = state.total_steps(), .steps_per_epoch = state.steps_per_epoch()});
-  const auto validation_images =
-      job.data->validation ? static_cast<std::int64_t>(job.data->validation->index().size()) : 0;
-  const std::int64_t most = options.validation.images;
-  const std::int64_t next_epoch = state.epoch_of(state.step() + 1);
-  mlperf_log_.emplace(
-      path,
-      MlperfSettings{
-          .run = std::filesystem::absolute(options.output),
-          .seed = options.seed,
-          .global_batch_size = options.step_images(),
-          .gradient_accumulation_steps = (share_of_step(job) + micro_batch_ - 1) / micro_batch_,
-          .train_samples = static_cast<std::int64_t>(job.data->plan->index().size()),
-          .eval_samples = most == 0 ? validation_images : std::min(most, validation_images),
-          .opt_name = word_of(kOptimizers, options.optimizer.rule.kind),
-          .opt_base_learning_rate = options.effective_lr(),
-          .opt_weight_decay = options.optimizer_options().weight_decay,
-          .opt_learning_rate_warmup_epochs = static_cast<double>(schedule.warmup_steps) /
-                                             static_cast<double>(state.steps_per_epoch()),
-          .opt_learning_rate_warmup_factor = schedule.warmup_factor},
-      state.step() > 0 ? std::optional(next_epoch) : std::nullopt);
-  if (!state.at_end()) mlperf_log_->begin_epoch(next_epoch);
 }
 
 MemoryPlan TrainingRun::fit_into_memory() {
@@ -219,47 +190,6 @@ MemoryPlan TrainingRun::memory_plan(int share) const {
             .is_tight = true};
   }
   return {.text = text};
-}
-
-void TrainingRun::settle_convolutions() {
-  if (!options.compute.fused_convolutions || state.at_end()) return;
-  const std::string option = "--fused-convolutions on: ";
-  if (!job.device.is_cuda()) {
-    if (communicator.is_root()) log_info(option, "changes nothing on a CPU");
-    return;
-  }
-  const ImageSize largest =
-      TrainingPlan(*job.data->plan).largest_padded(state.step(), state.total_steps());
-  const Fusing fusing =
-      replica.fuse_convolutions(grey_batch(largest, micro_batch_, replica.network()));
-  release_freed_memory();
-  if (!communicator.is_root()) return;
-  if (!fusing.problem.empty()) {
-    log_warning(option, fusing.problem, ": this run makes convolution, bias and ReLU separately");
-  } else if (fusing.compared == 0) {
-    log_info(option, "no convolution of this network has a bias and a ReLU right behind it");
-  } else {
-    log_info(option, counted(fusing.compared, "shape"),
-             " compared with the separate calls, at most ", fixed(100 * fusing.largest_share, 2),
-             " % of what rounding allows apart");
-  }
-}
-
-void TrainingRun::settle_graphs() {
-  if (options.compute.cuda_graphs == CudaGraphs::kOff || state.at_end()) return;
-  std::string reason;
-  if (!job.device.is_cuda()) {
-    reason = "on a CPU";
-  } else if (communicator.size() > 1) {
-    reason = "with several ranks, whose gradients travel during backward";
-  } else if (options.classifies()) {
-    reason = "for a classifier, whose dropout differs from step to step";
-  } else if (!options.monitoring.scaling_report.empty()) {
-    reason = "with --scaling-report, because several ranks would have none";
-  } else {
-    return replica.use_cuda_graphs();
-  }
-  if (communicator.is_root()) log_info("--cuda-graphs auto: changes nothing ", reason);
 }
 
 bool TrainingRun::norm_follows_micro_batch() const {
@@ -311,15 +241,12 @@ StepLoaderInput TrainingRun::loading() const {
 
 bool TrainingRun::finish_epoch() {
   replica.average_statistics();
-  const std::int64_t epoch = state.epoch_of(state.step());
-  if (mlperf_log_) mlperf_log_->end_epoch(epoch);
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
   state.settle_epoch();
   monitor.close_epoch(epoch_point(state.step(), state.steps_per_epoch(), state.rollback));
   if (state.at_epoch_end()) tell_plateau(state.schedule.close_epoch());
   if (validates) take_validation();
-  if (mlperf_log_ && !state.at_end()) mlperf_log_->begin_epoch(epoch + 1);
   return true;
 }
 
@@ -338,7 +265,6 @@ bool TrainingRun::is_scheduled_validation() const {
 bool TrainingRun::run_validation() {
   const PhaseScope phase(communicator.activity(), Phase::kValidate);
   if (communicator.is_root()) monitor.clear_progress();
-  if (mlperf_log_) mlperf_log_->begin_validation(state.epoch_of(state.step()));
   const AverageScope averages = replica.use_average();
   return validation_->run(communicator);
 }
@@ -353,11 +279,17 @@ void TrainingRun::take_validation() {
                                     .epoch = state.epoch_of(state.step()),
                                     .task = options.task,
                                     .values = std::move(result.values),
+                                    .count_best = result.count_best,
                                     .losses = result.losses};
     judged = metrics.judged();
-    if (mlperf_log_) mlperf_log_->end_validation(metrics.epoch, judged);
     reached_goal_ = state.schedule.reaches(judged);
-    monitor.add_validation(metrics, std::move(result.classes), validation_->gallery(kReportImages));
+    Gallery gallery;
+    try {
+      gallery = validation_->gallery(kReportImages);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInterrupted) throw;  // the page has no images then
+    }
+    monitor.add_validation(metrics, std::move(result.classes), std::move(gallery));
   }
   communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run has none here.
@@ -443,7 +375,8 @@ void TrainingRun::go_back() {
 }
 
 void TrainingRun::end(bool stopped) {
-  if (stopped) {
+  const bool has_begun = state.step() > 0;  // else there is nothing to save
+  if (stopped && has_begun) {
     monitor.close_epoch({.step = state.step(), .epoch = state.epoch_of(state.step())});
     if (options.writes() && saving.saved_step() != state.step()) {
       if (communicator.is_root()) saving.settle();
@@ -455,10 +388,10 @@ void TrainingRun::end(bool stopped) {
   saving.finish();
   monitor.finish_progress();
   monitor.write_report();
-  if (mlperf_log_ && !stopped) mlperf_log_->end_run(reached_goal_);
   if (!stopped) return;
-  log_warning("stopped by signal ", stop_signal(), " after step ", state.step(),
-              job.dir ? " with a checkpoint; run the same command again to continue" : "");
+  log_warning(
+      "stopped by signal ", stop_signal(), " after step ", state.step(),
+      job.dir && has_begun ? " with a checkpoint; run the same command again to continue" : "");
 }
 
 }  // namespace retina

@@ -10,7 +10,6 @@
 
 #include "train/job.h"
 #include "train/memory_need.h"
-#include "train/monitor/mlperf_log.h"
 #include "train/monitor/monitor.h"
 #include "train/monitor/validation.h"
 #include "train/plan/step_loader.h"
@@ -44,12 +43,6 @@ class TrainingRun {
   // with `auto` as many as fit on every rank. Before the first step, whose number is known. Throws
   // kUnavailable where not even one fits. Collective.
   MemoryPlan fit_into_memory();
-  // With --fused-convolutions on: whether this run's convolutions are fused, which rank 0 logs.
-  // After fit_into_memory(), which says how many images they see. Collective.
-  void settle_convolutions();
-  // With --cuda-graphs auto: whether this run makes any, or in one line of rank 0's log why not.
-  // After both, whose passes through the network are none of a step's.
-  void settle_graphs();
   // Images of a rank at once; the same on all ranks.
   int micro_batch() const { return micro_batch_; }
   // Whether a step that ran out of memory on some rank can be repeated with fewer; the same on all
@@ -108,15 +101,13 @@ class TrainingRun {
   void tell_plateau(bool dropped) const;
   MemoryPlan memory_plan(int share) const;
   bool norm_follows_micro_batch() const;
-  void begin_mlperf_log();
 
   std::unique_ptr<Validation> validation_;  // null: none
   // The checkpoint that the job continues from had another length.
   std::optional<LengthChange> length_change_;
   int micro_batch_;
-  std::optional<MemoryNeed> need_;       // once it is known
-  std::optional<MlperfLog> mlperf_log_;  // rank 0 with --mllog
-  bool reached_goal_ = false;            // of --stop-at-ap; rank 0
+  std::optional<MemoryNeed> need_;  // once it is known
+  bool reached_goal_ = false;       // of --stop-at-ap; rank 0
 };
 
 }  // namespace retina

@@ -67,7 +67,8 @@ LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& d
   const Checkpoint checkpoint = load_checkpoint(options.model, CheckpointPart::kModel);
   check_finite(checkpoint, options.model);
   about = {.categories = checkpoint.categories,
-           .scale = model_scale(checkpoint.config_json, options.model)};
+           .scale = model_scale(checkpoint.config_json, options.model),
+           .limits = options.postprocess()};
   const auto ready = [&](auto network) {
     Network& part = as_network(network);
     use_channels_last(part);  // as in training, and faster
@@ -90,6 +91,8 @@ ConvertedModel load_converted(const EvalOptions& options, LoadedModel::About& ab
   ConvertedModel model(options.model, options.trust ? ModelTrust::kAny : ModelTrust::kOwnOnly);
   about = {.categories = model.header().categories,
            .scale = model_scale(model.header().config_json, options.model)};
+  about.limits.score_threshold = options.score_threshold.value_or(model.header().score_threshold);
+  about.limits.max_detections = options.max_detections.value_or(model.header().max_detections);
   if (model.header().task == Task::kDetection) model.check_postprocess();
   if (model.header().task == Task::kClassification) return model;  // has none
   model.set_thresholds({.score = options.score_threshold,
@@ -152,6 +155,17 @@ std::vector<ClassOutcome> LoadedModel::classify_all(const ShardSet& shards, Comm
 Normalisation LoadedModel::normalisation() const {
   const auto* const network = std::get_if<RetinaNet>(&model_);
   return network != nullptr ? network->config().normalisation() : Normalisation{};
+}
+
+std::string LoadedModel::capped_ap() const {
+  const PostprocessOptions usual, &limits = about_.limits;
+  if (limits.score_threshold <= usual.score_threshold &&
+      limits.max_detections >= int{kMaxDetectionsPerImage}) {
+    return "";
+  }
+  return cat("AP counts the best ", limits.max_detections,
+             " detections of an image above a score of ", shortest(limits.score_threshold),
+             " (--max-detections, --score-threshold): the others would raise it");
 }
 
 std::vector<Detection> LoadedModel::detect_all(const PredictionInput& input,

@@ -39,6 +39,8 @@ class LoadedModel {
   Normalisation normalisation() const;
   // How large it sees images, of a detector.
   const ModelScale& scale() const { return about_.scale; }
+  // What its thresholds cost AP, or "".
+  std::string capped_ap() const;
   // Collective; see shared/evaluation/predict/detect.h. Throws kData, too, for a box or a score
   // that is not finite.
   std::vector<Detection> detect_all(const PredictionInput& input, const DetectOptions& options);
@@ -51,6 +53,7 @@ class LoadedModel {
   struct About {
     Categories categories{};
     ModelScale scale{};
+    PostprocessOptions limits{};  // those that count: the command line's, else the model's own
   };
 
  private:

@@ -21,8 +21,10 @@
 #include "shared/evaluation/score/metrics.h"
 #include "shared/job/rank_gpus.h"
 #include "shared/job/rank_program.h"
+#include "shared/model/autocast.h"
 #include "shared/model/device.h"
 #include "shared/onnx/isolated_session.h"
+#include "shared/ops/own_kernels.h"
 #include "shared/shard/set_notes.h"
 #include "shared/shard/shard_set.h"
 
@@ -40,6 +42,7 @@ c10::Device prepare_device(const EvalOptions& options, Communicator& ranks) {
   if (ranks.is_root()) warn_of_slow_precision(options.precision, device, /*trains=*/false);
   set_tf32(false);  // checkpoint and converted model have the same AP, on any device
   at::set_num_threads(threads_of_rank(options.compute_threads, ranks));
+  replace_wrong_kernels(device, type_of(options.precision), ranks);
   return device;
 }
 
@@ -176,12 +179,14 @@ class ShardEvaluation {
     CocoMetrics metrics = evaluate_detections(boxes);
     metrics.quarantined_count = quarantined_count();
     on_progress();
+    std::vector<std::string> notes = set_notes(shards_->manifest());
+    notes.push_back(model_->capped_ap());
     return publish(options_, cli_, *folder_,
                    {.subject = subject(),
                     .boxes = boxes,
                     .metrics = metrics,
                     .shards = &*shards_,
-                    .notes = set_notes(shards_->manifest()),
+                    .notes = std::move(notes),
                     .on_progress = on_progress});
   }
 

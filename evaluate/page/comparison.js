@@ -11,6 +11,18 @@ const intervalText = (interval) => (interval ? interval.map((end) => signed(end)
 const nameOf = ({name, category_id: id}) => plain(name) || `category ${id}`;
 const imageName = ({file_name: name, image_id: id}) => (name ? `${plain(name)} (image ${id})` : `image ${id}`);
 
+// What tells the two folders apart: "A: base" and "B: new" of runs/base/eval and runs/new/eval.
+const paths = [comparison.a, comparison.b].map((path) => path.split("/").filter(Boolean));
+let last = -1;
+while (paths[0].at(last) && paths[0].at(last) === paths[1].at(last)) last -= 1;
+const [A, B] = ["a", "b"].map((side, i) => `${side.toUpperCase()}: ${plain(paths[i].at(last) || comparison[side])}`);
+
+// To an image on the page of a side, where that has one.
+function link(side, id, text) {
+  const path = comparison[`page_${side}`]?.split("/").map(encodeURIComponent).join("/");
+  return path ? make("a", {href: `${path}#image=${id}`}, text) : text;
+}
+
 // Its mark stands in front, so that the numbers stay below each other.
 function changeRow(name, {a, b, difference, interval}, ...more) {
   return [name, num(a), num(b), signed(difference),
@@ -19,7 +31,7 @@ function changeRow(name, {a, b, difference, interval}, ...more) {
 
 const changed = comparison.per_class.filter((one) => exists(one.difference))
   .sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference));
-const COLUMNS = ["A", "B", "B − A", "95 % interval"];
+const COLUMNS = [A, B, "B − A", "95 % interval"];
 
 // What only one of the two has right, the most confident mistakes of the other first.
 function flipsTable(title, images) {
@@ -28,7 +40,7 @@ function flipsTable(title, images) {
   return images.length ? {
     title, columns: ["image", "truth", "taken for", "confidence"],
     rows: images.slice(0, 10).map((one) =>
-      [imageName(one), name(one.category_id), name(one.predicted_id), num(one.confidence)]),
+      [link("b", one.image_id, imageName(one)), name(one.category_id), name(one.predicted_id), num(one.confidence)]),
     note: "The most confident mistakes of the other one first.",
   } : null;
 }
@@ -37,16 +49,17 @@ function imagesTable(title, ids) {
   const images = new Map(comparison.images.map((one) => [String(one.image_id), one]));
   const one = (value) => value.toFixed(1);
   return ids.length ? {
-    title, columns: ["image", "mistakes of A", "of B", "change"],
+    title, columns: ["image", `mistakes of ${A}`, `of ${B}`, "change"],
     rows: ids.map((id) => images.get(String(id))).map((image) =>
-      [imageName(image), one(image.a), one(image.b), signed(-image.gain, one)]),
+      [link("b", image.image_id, imageName(image)), link("a", image.image_id, one(image.a)),
+        link("b", image.image_id, one(image.b)), signed(-image.gain, one)]),
   } : null;
 }
 
 function ofDetectors() {
   const [ap] = comparison.stats, withInterval = comparison.per_class.filter((one) => one.interval);
   return {
-    metrics: [["AP of A", num(ap.a), "IoU .50 to .95"], ["AP of B", num(ap.b), "IoU .50 to .95"],
+    metrics: [[`AP of ${A}`, num(ap.a), "IoU .50 to .95"], [`AP of ${B}`, num(ap.b), "IoU .50 to .95"],
       ["B − A", signed(ap.difference), intervalText(ap.interval) || "no interval"],
       ["classes that differ", count(withInterval.filter((one) => excludesZero(one.interval)).length),
        `of ${count(withInterval.length)} with an interval`],
@@ -65,7 +78,7 @@ function ofDetectors() {
 function ofClassifiers() {
   const {top1, top5, loss} = comparison, images = things(comparison.image_count, "image");
   return {
-    metrics: [["top-1 of A", num(top1.a), images], ["top-1 of B", num(top1.b), images],
+    metrics: [[`top-1 of ${A}`, num(top1.a), images], [`top-1 of ${B}`, num(top1.b), images],
       ["B − A", signed(top1.difference), intervalText(top1.interval)],
       ["McNemar's test", top1.p < .0005 ? "p < 0.001" : `p ${num(top1.p)}`, "mid-p, two-sided"],
       ["only B is right", count(top1.only_b), `only A on ${count(top1.only_a)}`]],

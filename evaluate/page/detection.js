@@ -40,7 +40,7 @@ const FAULTS = {
 };
 
 // The best detections of an image and class that the metrics count: COCO's 100, or --count-best.
-const countBest = metrics.error_split?.max_detections ?? 100;
+const countBest = metrics.count_best;
 const AR_NAME = `AR${countBest}`, AR_DETAIL = `${count(countBest)} detections per image`;
 
 // Precision over recall.
@@ -328,7 +328,7 @@ function confusionSection() {
     }
     nothingFound = total.background;
     sums.textContent = `${count(total.right)} right, ${count(total.confused)} found as another class, ` +
-      `${count(total.background)} where nothing is, ${count(total.missed)} missed`;
+      `${count(total.background)} where nothing is, ${count(total.missed)} missed at this score`;
     draw();
   }
 
@@ -357,7 +357,7 @@ function classDetails(place) {
     classMetrics(one),
     make("div", {class: "halves"},
       one.curve_50 ? make("div", {}, headed("Precision and recall", classCurves(one))) : null,
-      make("div", {class: "stack"}, one.faults ? headed("Faults", faultCounts(one.faults)) : null,
+      make("div", {class: "stack"}, one.faults ? headed("Faults, of all detections", faultCounts(one.faults)) : null,
         confusion ? classConfusions(place) : null)),
     classImages(id)];
 }
@@ -369,7 +369,7 @@ function classMetrics(one) {
     metric("AP75", num(one.AP75), "IoU .75"),
     metric("AP by object size", [one.AP_small, one.AP_medium, one.AP_large].map(num).join(" · "),
       "small · medium · large", "wide"),
-    metric(AR_NAME, num(one.AR100), AR_DETAIL),
+    metric(AR_NAME, num(one[AR_NAME]), AR_DETAIL),
     "best_threshold" in one ? metric("Best score", num(best?.score), best ?
       `F1 ${num(best.f1)}, precision ${num(best.precision)}, recall ${num(best.recall)}` : "") : null);
 }
@@ -412,7 +412,7 @@ const CLASS_COLUMNS = [
   {title: "small", value: (one) => one.AP_small, show: num, hint: "AP of objects up to 32² px"},
   {title: "medium", value: (one) => one.AP_medium, show: num, hint: "AP of objects from 32² to 96² px"},
   {title: "large", value: (one) => one.AP_large, show: num, hint: "AP of objects above 96² px"},
-  {title: AR_NAME, value: (one) => one.AR100, show: num},
+  {title: AR_NAME, value: (one) => one[AR_NAME], show: num},
   {title: "objects", value: (one) => one.object_count, show: count},
   {title: "found", value: (one) => one.detection_count, show: count},
   {title: "best score", value: (one) => one.best_threshold?.score, show: num,
@@ -473,7 +473,8 @@ function faultsCard(split) {
       `All false detections cost ${num(split.false_positive_cost)}, all missed objects ` +
       `${num(split.false_negative_cost)}; costs overlap. After TIDE (Bolya et al. 2020): IoU ` +
       `${num(split.iou)} is a hit, below ${num(split.background_iou)} is background, ` +
-      `${split.max_detections} detections per image. COCO's AP50 keeps so many of each class, and may differ.`));
+      `${split.max_detections} detections per image. COCO's AP50 keeps so many of each class, and may differ. ` +
+      "Counts are of all detections, whatever their score; the confusions count from a score on, and miss more."));
 }
 
 // The classes with the most errors of a kind.

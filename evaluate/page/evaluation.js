@@ -21,8 +21,7 @@ function categoryName(id) {
   return place === undefined ? `category ${id}` : className(place);
 }
 
-// By its file's name, which every image has whose id stands in metrics.json; those of sets of earlier
-// versions have none.
+// By its file's name, which every image has whose id stands in metrics.json.
 function nameOfImage(id) {
   const listed = (metrics.file_names || {})[String(id)];
   return plain(listed || drawnImages.get(String(id))?.file_name || "") || `image ${id}`;
@@ -126,6 +125,9 @@ function openCell(truth, found) {
 }
 
 function showAddressed() {
+  const [, id] = /^#image=(.*)$/.exec(location.hash) || [], image = drawnImages.get(id);  // a comparison links to it
+  if (image) openViewer(image, [image], viewImage);
+  else if (id) showDialog(sheet, dialogHead(sheet, nameOfImage(id)), note("Not among the images drawn here.", "soft"));
   const place = (id) => (id === "background" && !metrics.task ? BACKGROUND : placeOfCategory.get(id));
   const [, kind, text] = /^#(class|cell)=(.*)$/.exec(location.hash) || [];
   const places = (text || "").split(",").map(place);

@@ -9,7 +9,7 @@ import json
 import os
 import reprlib
 
-from request import BUSY, FEWER, TOO_LARGE, Limits, Refused
+from request import BUSY, FEWER, TOO_LARGE, Limits, Refused, check_values
 
 TOO_SLOW, NO_LENGTH, OTHER_TYPE = 408, 411, 415  # HTTP
 JSON = "application/json"
@@ -82,7 +82,9 @@ class Admission:
                           "seconds, and not all of it (the limit)") from None
         finally:
             self.arriving_bytes -= body.tell()
-        return body.getvalue()
+        content = body.getvalue()
+        check_values(sum(map(content.count, (b",", b"[", b"{"))), self.limits)
+        return content
 
 
 # By the model's name, for the HTTP server. Here, not with the runtimes, which MLServer executes again

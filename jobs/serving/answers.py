@@ -1,6 +1,10 @@
 """What a model found on the images of a request, as the tensors of the answer: README.md has the
-table."""
+table.
+"""
+from request import FEWER, TOO_LARGE, Refused
+
 BEST = 5  # classes in a classifier's answer
+MOST_ROWS = 200_000  # detections of an answer, padding included
 
 
 def padded(rows, fill, width):
@@ -16,6 +20,9 @@ def detections(results, names, ids):
     """`results`: for each of N images (boxes [n][4], scores [n], labels [n]). D is the most of one of
     them: the others' rows are padded with zeros and empty names."""
     images, most = len(results), max(len(scores) for _, scores, _ in results)
+    if images * most > MOST_ROWS:
+        raise Refused(TOO_LARGE, f"answer: {images} images with up to {most} detections (the limit is "
+                      f"{MOST_ROWS} in all); {FEWER}")
     labels = [row for _, _, row in results]
     boxes = padded([row for row, _, _ in results], [0.0] * 4, most)
     return [

@@ -19,6 +19,8 @@ from request import BAD, BUSY, Refused
 # connection gives up.
 LINGER_S = 5
 REFUSALS_PER_SECOND = 50
+NOT_A_METHOD = 501  # HTTP
+METHODS = {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 
 
 def lingering(receive, send):
@@ -113,6 +115,8 @@ def guard(count):
 
             asked = admission.admission_of(model_of(scope))
             try:
+                if scope["method"] not in METHODS:  # metrics would keep its name for ever
+                    raise Refused(NOT_A_METHOD, "method: is none of HTTP's")
                 if asked.model:
                     asked.check({name.decode("latin-1"): value.decode("latin-1")
                                  for name, value in scope["headers"]})

@@ -4,17 +4,13 @@ decoded. Knows nothing of the server and of ONNX.
 """
 import base64
 import binascii
-import io
+import ctypes
+import math
 import typing
 
-from PIL import Image, UnidentifiedImageError
-
-from request import BAD, FEWER, INPUT, TOO_LARGE, Refused
+from library import BAD_DATA, call
+from request import BAD, FAILED, FEWER, INPUT, TOO_LARGE, Refused
 from tiles import tile_count
-
-OTHER_IMAGES = {b"\x89PNG": "PNG", b"RIFF": "WebP", b"GIF8": "GIF", b"BM": "BMP",
-                b"II*\0": "TIFF", b"MM\0*": "TIFF"}
-Image.MAX_IMAGE_PIXELS = None  # Limits takes its place
 
 
 class Jpeg(typing.NamedTuple):
@@ -55,8 +51,9 @@ def jpeg_of(place, data, limits, size):
             data = base64.b64decode(data.translate(None, b"\r\n\t "), validate=True)
         except binascii.Error as error:
             raise Refused(BAD, f"{place}: neither JPEG bytes nor base64 ({error})") from None
-    with opened(place, data) as image:
-        width, height = image.size
+    size_px = (ctypes.c_int * 2)()
+    ask(place, "retina_jpeg_size", data, size_px)
+    width, height = size_px
     if width * height > limits.max_image_pixels:
         raise Refused(TOO_LARGE, f"{place}: {width}x{height} pixels (the limit is "
                       f"{limits.max_image_pixels} in all)")
@@ -66,30 +63,17 @@ def jpeg_of(place, data, limits, size):
     return Jpeg(place, data, width, height)
 
 
-def opened(place, data):
-    """Pillow's image, of which only the header has been read."""
-    try:
-        return Image.open(io.BytesIO(data), formats=("JPEG",))
-    except UnidentifiedImageError:
-        kind = next((name for start, name in OTHER_IMAGES.items() if data.startswith(start)), "")
-        raise Refused(BAD, f"{place}: {kind and f'a {kind}, '}not a JPEG ({len(data)} bytes)") from None
-    except Exception as error:  # damaged files make Pillow raise almost anything
-        raise Refused(BAD, f"{place}: the JPEG cannot be decoded ({error})") from None
+def ask(place, name, data, *arguments):
+    """Calls the programs' decoder."""
+    code, problem = call(name, data, *arguments)
+    if code:
+        raise Refused(BAD if code == BAD_DATA else FAILED, f"{place}: {problem}")
 
 
-def decoded(jpeg):
-    """uint8 [3, height, width] RGB, as retina-eval decodes: grey and CMYK become RGB, no EXIF
+def decoded(jpeg, max_seconds=math.inf):
+    """uint8 [3, height, width] RGB, by retina-eval's decoder: grey and CMYK become RGB, no EXIF
     rotation."""
-    size = jpeg.pixels
-    with opened(jpeg.place, jpeg.data) as image:
-        try:
-            rgb = image if image.mode == "RGB" else image.convert("RGB")
-            # Plane by plane: a Pillow image has four bytes a pixel, interleaved.
-            planes = bytearray(3 * size)
-            for band in range(3):
-                planes[band * size:(band + 1) * size] = rgb.getchannel(band).tobytes()
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise Refused(BAD, f"{jpeg.place}: the JPEG cannot be decoded ({error})") from None
+    planes = bytearray(3 * jpeg.pixels)
+    ask(jpeg.place, "retina_jpeg_decode", jpeg.data, ctypes.c_double(max_seconds),
+        ctypes.byref(ctypes.c_ubyte.from_buffer(planes)))
     return planes

@@ -134,7 +134,7 @@ class Pipeline:
         """Puts an image where the model takes it from, or its tiles, all of it the last of these."""
         self._room.take(jpeg.pixels)
         try:
-            planes = decoded(jpeg)
+            planes = decoded(jpeg, self._limits.max_image_seconds / 2)
             for rect in rects[:-1]:
                 if asked.refused:
                     break
@@ -202,12 +202,15 @@ class Pipeline:
                 self._send(self._answer(self._asked.popleft()))
 
     def _answer(self, asked):
-        if asked.refused:
-            return {"status": asked.refused.status, "problem": str(asked.refused)}
         model = self._model
-        results = asked.results_of_images(model.ids)
-        return {"outputs": ANSWERS[model.kind](results, model.names, model.ids),
-                "seconds": asked.seconds}
+        try:
+            if asked.refused:
+                raise asked.refused
+            results = asked.results_of_images(model.ids)
+            return {"outputs": ANSWERS[model.kind](results, model.names, model.ids),
+                    "seconds": asked.seconds}
+        except Refused as refused:
+            return {"status": refused.status, "problem": str(refused)}
 
 
 def checked(path, is_trusted, limits):
@@ -216,13 +219,7 @@ def checked(path, is_trusted, limits):
         data = pathlib.Path(path).read_bytes()
     except OSError as error:
         raise BadModel(f"cannot be read ({error.strerror})") from None
-    warning = None
-    try:
-        reason = refusal(data)
-    except BadModel as error:
-        reason = str(error)
-        if not is_trusted:
-            raise
+    reason, warning = refusal(data), None
     if reason and not is_trusted:
         raise BadModel(f"{reason}; hint: convert the checkpoint yourself, or set "
                        "RETINA_TRUST_MODELS=1 if you know who made this file")

@@ -2,13 +2,13 @@
 (libretina_onnx_guard.so): the graph must be what retina-convert writes for what the file says of itself;
 only the weights are the file's own. The bytes that were checked are the bytes that run.
 """
-import ctypes
 import json
 import math
 import os
 import pathlib
 
-GUARD = "libretina_onnx_guard.so"
+from library import NoLibrary, call
+
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # the first of these that is there
 OUTPUTS = {"detector": ["boxes", "scores", "labels", "counts"],
            "classifier": ["probabilities", "logits"]}
@@ -18,30 +18,14 @@ class BadModel(Exception):
     """Why a model file is not served, in one line."""
 
 
-def guard():
-    """The function of libretina_onnx_guard.so; raises BadModel where it is not there."""
-    here = pathlib.Path(__file__).resolve().parent
-    named = os.environ.get("RETINA_ONNX_GUARD")
-    places = [pathlib.Path(named)] if named else [here / GUARD, here.parents[1] / "build/lib" / GUARD]
-    for place in places:
-        if place.exists():
-            try:
-                check = ctypes.CDLL(str(place)).retina_onnx_check
-            except (AttributeError, OSError) as error:
-                raise BadModel(f"{place}: is not the check of model files ({error})") from None
-            check.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
-            return check
-    raise BadModel(f"{places[0]}: the check of model files is not there; hint: cmake --build build "
-                   "--target retina_onnx_guard, or name the library in RETINA_ONNX_GUARD")
-
-
 def refusal(data):
-    """What the check finds wrong with a file's bytes, in one line; None for nothing."""
-    reason = ctypes.create_string_buffer(1000)
-    if guard()(data, len(data), reason, len(reason)) == 0:
-        return None
-    text = " ".join(reason.value.decode("utf-8", "replace").split())
-    return text.removeprefix("model: ") or "refused without a reason"
+    """What the check finds wrong with a file's bytes, in one line; None for nothing. Raises BadModel
+    where it is not there."""
+    try:
+        code, text = call("retina_onnx_check", data)
+    except NoLibrary as error:
+        raise BadModel(str(error)) from None
+    return (text.removeprefix("model: ") or "refused without a reason") if code else None
 
 
 def usable_cores():

@@ -30,6 +30,7 @@ class Limits:
     max_image_pixels: int = 50_000_000
     max_request_pixels: int = 200_000_000
     max_body_bytes: int = 32 << 20
+    max_values: int = 10_000
     max_tiles: int = 256
     max_batch_images: int = 0  # 0: as many as pay, which the model's process decides
     max_image_seconds: int = 60
@@ -95,7 +96,7 @@ def elements_of(tensors, limits):
         raise Refused(BAD, f"inputs: want one tensor, {INPUT} (got {len(tensors)}: {names})")
     [tensor] = tensors
     if tensor.datatype != "BYTES":
-        raise Refused(BAD, f"{INPUT}: datatype {tensor.datatype} (want BYTES)")
+        raise Refused(BAD, f"{INPUT}: datatype {tensor.datatype[:20]} (want BYTES)")
     found = list(encoded(flat(tensor.data, limits.max_images)))
     if not found or len(tensor.shape) > 8 or math.prod(tensor.shape) != len(found):
         raise Refused(BAD, f"{INPUT}: {len(found)} elements in a tensor of shape "
@@ -105,6 +106,21 @@ def elements_of(tensors, limits):
         raise Refused(TOO_LARGE,
                       f"{INPUT}: {length} bytes (the limit is {limits.max_body_bytes}); {FEWER}")
     return found
+
+
+def check_values(count, limits):
+    """MLServer makes objects of all that a request holds while nobody else is answered."""
+    if count > limits.max_values:
+        raise Refused(TOO_LARGE, f"body: {count} values (the limit is {limits.max_values})")
+
+
+def outputs_of(asked, there):
+    """The outputs that a request names, or all."""
+    for number, name in enumerate(asked):
+        if name not in there or name in asked[:number]:
+            raise Refused(BAD, f"outputs: {'no' if name not in there else 'twice'} {name[:50]} (there "
+                          f"are {', '.join(there)})")
+    return asked or there
 
 
 def flat(data, most):

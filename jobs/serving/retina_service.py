@@ -6,26 +6,31 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import re
 
 import grpc
+import mlserver.raw
 import mlserver.rest.app
 import mlserver.rest.errors
 import mlserver.rest.requests
 import prometheus_client
 from fastapi import HTTPException
 from mlserver import MLModel
+from mlserver.cloudevents import CloudEventsMiddleware
 from mlserver.errors import MLServerError
+from mlserver.grpc.converters import ModelInferRequestConverter
 from mlserver.grpc.utils import STATUS_CODE_MAPPING
 from mlserver.grpc.utils import logger as grpc_logger
+from mlserver.handlers import DataPlane
 from mlserver.logging import logger
-from mlserver.types import (Datatype, InferenceRequest, InferenceResponse, Parameters,
-                            ResponseOutput)
+from mlserver.types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput
 from mlserver.utils import get_model_uri
 
 import connections
 from admission import ADMISSION_OF_MODEL, Admission, admission_of
 from model_process import ModelProcess, ModelRefused
-from request import BAD, BUSY, TOO_LARGE, Limits, Refused, Tensor, elements_of, tiling_of
+from request import (BUSY, TOO_LARGE, Limits, Refused, Tensor, check_values, elements_of, outputs_of,
+                     tiling_of)
 
 # Not by mlserver.register: without parallel workers MLServer does not show what that registers.
 MODEL_SECONDS = prometheus_client.Histogram(
@@ -99,6 +104,49 @@ def in_one_line(record):
     return True
 
 
+def checked_request(request):
+    """A request over gRPC, counted before MLServer makes objects of all that is in it."""
+    asked = admission_of(request.model_name)
+    with refusals(asked.model):
+        check_values(sum(map(len, (request.inputs, request.outputs, request.parameters,
+                                   request.raw_input_contents))), asked.limits)
+        check_values(sum(len(part.parameters) for part in (*request.inputs, *request.outputs))
+                     + sum(len(values) for tensor in request.inputs
+                           for values in (tensor.shape, *dict(tensor.contents.ListFields()).values())),
+                     asked.limits)
+    return TO_TYPES(request)
+
+
+def unpacked(tensor, raw):
+    """The elements of a tensor in raw_input_contents, no more than a request may have."""
+    elements, at = [], 0
+    while tensor.datatype == "BYTES" and at < len(raw) and len(elements) < Limits.max_values:
+        begin = at + 4
+        at = begin + int.from_bytes(raw[at:begin], "little")
+        elements.append(raw[begin:at])
+    return elements
+
+
+def headers_of(events, kind, settings, request_id):
+    """MLServer's headers of an answer: the request's id, which the body has, where one can hold it."""
+    fits = re.fullmatch("[!-~]{1,200}", request_id or "")
+    return GET_HEADERS(events, kind, settings, fits and request_id)
+
+
+@contextlib.asynccontextmanager
+async def measured(plane, name, version=None):
+    """MLServer's metrics of a request, for models that are there: it would keep any name for ever."""
+    await plane._model_registry.get_model(name, version)
+    async with MEASURED(plane, name, version) as model:
+        yield model
+
+
+TO_TYPES, GET_HEADERS, MEASURED = (ModelInferRequestConverter.to_types,
+                                   CloudEventsMiddleware._get_headers, DataPlane._infer_contextmanager)
+ModelInferRequestConverter.to_types = checked_request
+CloudEventsMiddleware._get_headers = headers_of
+DataPlane._infer_contextmanager = measured
+mlserver.raw.unpack = unpacked
 mlserver.rest.app.Request = BoundedRequest
 mlserver.rest.errors.Response = ErrorResponse
 connections.guard(count)
@@ -151,19 +199,20 @@ class RetinaService(MLModel):
     async def _predict(self, request):
         with refusals(self.name), self._admission.place():
             elements = elements_of(
-                [Tensor(tensor.name, Datatype(tensor.datatype).value, tensor.shape, tensor.data.root)
+                [Tensor(tensor.name, getattr(tensor.datatype, "value", tensor.datatype), tensor.shape,
+                        tensor.data.root)
                  for tensor in request.inputs], self._admission.limits)
-            wanted = [output.name for output in request.outputs or ()] or self._output_names
-            for name in wanted:
-                if name not in self._output_names:
-                    raise Refused(BAD, f"outputs: no {name} (there are "
-                                  f"{', '.join(self._output_names)})")
+            wanted = outputs_of([output.name for output in request.outputs or ()],
+                                self._output_names)
             tiling = tiling_of(*(getattr(request.parameters, name, None)
                                  for name in ("tile", "tile_overlap")))
             outputs, seconds = await self._model.ask(elements, tiling)
         for one in seconds:
             self._seconds.observe(one)
         by_name = {output["name"]: output for output in outputs}
+        for output in outputs:
+            if output["datatype"] == "BYTES":  # gRPC takes no texts
+                output["data"] = [text.encode() for text in output["data"]]
         return InferenceResponse(
             id=request.id, model_name=self.name, model_version=self.version,
             outputs=[ResponseOutput(**by_name[name]) for name in wanted])

@@ -13,6 +13,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
+#include "shared/base/image_folder.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/coco/class_text.h"
@@ -74,7 +75,7 @@ std::vector<std::string> list_image_names(const AnnotationSource& source) {
   bool could_convert = false;
   for (std::string& name : files_below(source.images)) {
     const std::string suffix = lower_suffix(name);
-    if (suffix == ".jpg" || suffix == ".jpeg" || (source.convert && is_convertible(suffix))) {
+    if (is_jpeg_name(name) || (source.convert && is_convertible(suffix))) {
       image_names.push_back(std::move(name));
       continue;
     }
@@ -236,8 +237,19 @@ struct TruthRow {
 };
 using NamedTruth = std::map<std::string, TruthRow>;
 
-NamedTruth read_named_truth(const std::string& path, const std::vector<TextLine>& lines,
+NamedTruth read_named_truth(const AnnotationSource& source, const std::vector<TextLine>& lines,
                             const ImageNames& image_names) {
+  const std::string& path = source.path;
+  const std::string folder_name = own_name_of(source.images);
+  const auto find = [&](const std::string& name) {
+    const std::string* image = image_names.find(name);
+    if (image != nullptr) return image;
+    for (const std::string& other : other_spellings(name, folder_name)) {
+      if (other.starts_with(name)) continue;  // with an ending, which find() tries
+      if ((image = image_names.find(other)) != nullptr) break;
+    }
+    return image;
+  };
   NamedTruth truth;
   for (const auto& [text, number] : lines) {
     const FileLine at{path, number};
@@ -247,7 +259,11 @@ NamedTruth read_named_truth(const std::string& path, const std::vector<TextLine>
                         "\", want FILE NAME,CLASS, or a class id on every line"));
     }
     const std::string name(trimmed(fields[0]));
-    const std::string* const image = image_names.find(name);
+    const std::string* const image = find(name);
+    if (image == nullptr && find(std::string(trimmed(fields[1]))) != nullptr) {
+      fail_line(at,
+                cat(escaped(text), " has the file name behind the class, want FILE NAME,CLASS"));
+    }
     if (number == 1 && image == nullptr && lower_suffix(name).empty()) {
       log_info(path, ": line 1 is taken as the columns' names: ", escaped(text));
       continue;
@@ -333,7 +349,7 @@ ReadAnnotations read_folders(const AnnotationSource& source, AnnotationFiles& fi
     return to_annotations(classes, by_ids(source, classes, lines), source.images, files);
   }
   const ImageNames image_names(list_image_names(source));
-  const NamedTruth truth = read_named_truth(source.path, lines, image_names);
+  const NamedTruth truth = read_named_truth(source, lines, image_names);
   const ClassList classes = classes_of(source, truth, files);
   return to_annotations(classes, by_names(source, classes, truth, image_names), source.images,
                         files);

@@ -22,10 +22,14 @@ std::string lower_suffix(const std::string& name) {
   return lower_case(std::filesystem::path(name).extension().string());
 }
 
-bool is_image_name(const std::string& name) {
-  static const std::set<std::string> kSuffixes{".jpg", ".jpeg", ".png", ".webp",
-                                               ".bmp", ".tif",  ".tiff"};
+bool is_jpeg_name(const std::string& name) {
+  static const std::set<std::string> kSuffixes{".jpg", ".jpeg", ".jpe", ".jfif", ".jif"};
   return kSuffixes.contains(lower_suffix(name));
+}
+
+bool is_image_name(const std::string& name) {
+  static const std::set<std::string> kSuffixes{".png", ".webp", ".bmp", ".tif", ".tiff"};
+  return is_jpeg_name(name) || kSuffixes.contains(lower_suffix(name));
 }
 
 bool is_split_name(const std::string& folder) {

@@ -14,6 +14,9 @@ namespace retina {
 // How the name ends, in lower case: ".jpeg"; empty where nothing follows a dot.
 std::string lower_suffix(const std::string& name);
 
+// Whether it ends as JPEGs do: .jpg, .jpeg, .jpe, .jfif, .jif.
+bool is_jpeg_name(const std::string& name);
+
 // Whether it ends as images do, whatever coco-pack can read of them.
 bool is_image_name(const std::string& name);
 

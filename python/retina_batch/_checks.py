@@ -13,7 +13,7 @@ DAMAGED_HINT = "the data set is damaged; copy it again, or pack it again with co
 
 
 class DataError(ValueError):
-    """The content of a file is wrong: damaged, foreign, or written by a newer version.
+    """The content of a file is wrong: damaged, foreign, or written by another version.
 
     The text is one line, `FILE: problem (got X, want Y); hint: what to do`.
     """
@@ -29,9 +29,12 @@ def damaged(place: str, problem: str) -> DataError:
     return data_error(place, problem, DAMAGED_HINT)
 
 
-def newer(place: str, part: str, version: int, most: int) -> DataError:
-    return data_error(place, f"was written by a newer version (got {part} version {version}, want at most "
-                             f"{most})", "update retina-batch, or pack the data with this version")
+def other_version(place: str, part: str, version: int, wanted: int) -> DataError:
+    is_newer = version > wanted
+    return data_error(place, f"was written by {'a newer' if is_newer else 'an earlier'} version (got {part} version "
+                             f"{version}, want {wanted})",
+                      "update retina-batch, or pack the data with this version" if is_newer else
+                      "pack the data again: coco-pack with --overwrite")
 
 
 def matches_xxh3(content: bytes, wanted: int) -> bool:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Any, Iterable, List, Tuple, Union
 
@@ -13,6 +14,10 @@ from ._record import decoded
 
 Image = Union[str, "os.PathLike[str]", NDArray[numpy.uint8]]
 _OUTPUTS = ["boxes", "scores", "labels", "counts"]
+_LEAST_RUNTIME = (1, 20)
+# The key of a tensor that is in another file, with protobuf's tag and length before it, which may be
+# longer than need be. ONNX Runtime looks for such files in the working folder.
+_OTHER_FILE = re.compile(rb"[\n\0](?:\x08|\x88\x80*\0)location")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +44,12 @@ class Detections:
 def detect(model: Union[str, "os.PathLike[str]"], images: Iterable[Image]) -> List[Detections]:
     """Runs a detector that retina-convert wrote on images, one after another, on the CPU.
 
-    model: the .onnx file. A model is a program: open only what you trust.
+    model: the .onnx file. A model is a program: open only what you trust. Other files that it names
+        for its tensors are not opened.
     images: paths, or pixels: uint8 [H, W, 3], RGB; of any size, as long as the model was not
         converted with `--onnx-static`.
 
-    Needs the package onnxruntime, and pillow for paths (ImportError). Raises DataError for a file
+    Needs the package onnxruntime from 1.20, and pillow for paths (ImportError). Raises DataError for a file
     that is not such a model (a classifier's, one with `--no-postprocess`), ValueError for pixels of
     another shape or type or no list, OSError.
     """
@@ -66,12 +72,20 @@ def detect(model: Union[str, "os.PathLike[str]"], images: Iterable[Image]) -> Li
 
 def _session(path: str) -> Any:
     runtime = optional_package("onnxruntime", "onnxruntime", "retina_batch.detect")
+    if tuple(int(part) for part in runtime.__version__.split(".")[:2]) < _LEAST_RUNTIME:
+        least = ".".join(map(str, _LEAST_RUNTIME))
+        raise ImportError(f"retina_batch.detect: the package onnxruntime is too old (got "
+                          f"{runtime.__version__}, want {least} or later); hint: pip install "
+                          f"'onnxruntime>={least}'")
     with open(path, "rb") as file:
         content = file.read()
     hint = "give a detector that retina-convert wrote"
+    if _OTHER_FILE.search(content):
+        raise data_error(path, "has tensors in other files, which are not opened", hint)
+    options = runtime.SessionOptions()
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was looked at
     try:
-        # From memory: a model that names other files cannot have them opened.
-        session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # of the runtime's own types, which are no public part of it
         raise data_error(path, f"ONNX Runtime cannot open it ({error})", hint) from None
     outputs = [output.name for output in session.get_outputs()]

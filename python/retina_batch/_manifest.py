@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy
 from numpy.typing import NDArray
 
-from ._checks import damaged, data_error, matches_xxh3, newer
+from ._checks import damaged, data_error, matches_xxh3, other_version
 
-_FORMAT, _NEWEST_MANIFEST, _NEWEST_INDEX = "retina-batch shards", 1, 6
+_FORMAT, _MANIFEST_VERSION, _INDEX_VERSION = "retina-batch shards", 3, 6
 _TASKS = ("detection", "classification")
 # The manifest's text ends with its own hash, which is of the text with zeros in the place of the digits.
 _HASH_KEY, _HASH_DIGITS, _END = b'"xxh3": "', 16, b'"\n}\n'
@@ -64,8 +64,10 @@ def read_manifest(folder: str) -> Manifest:
         raise damaged(path, "is not a shard manifest") from None
     if format_name != _FORMAT:
         raise damaged(path, f'is not a shard manifest (got format "{format_name}", want "{_FORMAT}")')
-    if not isinstance(version, int) or version > _NEWEST_MANIFEST:
-        raise newer(path, "format", version, _NEWEST_MANIFEST)
+    if not isinstance(version, int):
+        raise damaged(path, "is not a shard manifest")
+    if version != _MANIFEST_VERSION:
+        raise other_version(path, "format", version, _MANIFEST_VERSION)
     if task not in _TASKS:
         raise damaged(path, f'was made for another task (got "{task}", want {"|".join(_TASKS)})')
     if not _has_its_hash(text):
@@ -109,7 +111,7 @@ def _manifest_of(content: Dict[str, Any], folder: str) -> Manifest:
 class Index:
     """`index.bin`, in the order of (shard, place)."""
     entries: NDArray[numpy.void]
-    file_names: List[str]  # empty ones in sets of earlier writers
+    file_names: List[str]
     tiles: Optional[NDArray[numpy.uint32]]  # [n, 4] x, y, image width, image height; None: whole images
 
 
@@ -122,32 +124,22 @@ def read_index(manifest: Manifest) -> Index:
     if len(content) < _INDEX_HEADER.size or not content.startswith(b"RIDX"):
         raise damaged(path, "is not an image index of a shard set")
     _, version, entry_bytes, count, _ = _INDEX_HEADER.unpack_from(content)
-    if version > _NEWEST_INDEX:
-        raise newer(path, "index", version, _NEWEST_INDEX)
+    if version != _INDEX_VERSION:
+        raise other_version(path, "index", version, _INDEX_VERSION)
     rows_at = _INDEX_HEADER.size + count * _ENTRY.itemsize
-    if version == 0 or entry_bytes != _ENTRY.itemsize or rows_at > len(content):
+    if entry_bytes != _ENTRY.itemsize or rows_at > len(content):
         raise damaged(path, f"has a wrong length (got {len(content)} bytes, want {count} entries of "
                             f"{_ENTRY.itemsize})")
     if not matches_xxh3(content, manifest.index.xxh3):
         raise damaged(path, "is damaged, or belongs to another data set (its checksum does not match)")
     entries = numpy.frombuffer(content, _ENTRY, count, _INDEX_HEADER.size)
     _check_places(entries, manifest)
-    # Labels came with version 2, names with version 3, tiles with version 4 and the images' hashes with 5.
-    at = _skip_labels(content, rows_at, count, path) if version > 1 else rows_at
-    names, at = _file_names(content, at, count, path) if version > 2 else ([""] * count, at)
-    tiles = None
-    if version in (4, 6):
-        if at + 16 * count > len(content):
-            raise damaged(path, "ends inside its tiles")
-        tiles = numpy.frombuffer(content, "<u4", 4 * count, at).reshape(count, 4)
-        at += 16 * count
-    if version > 4:
-        at += 8 * count
-    if at > len(content):
-        raise damaged(path, "ends inside its hashes")
-    if at != len(content):
-        raise damaged(path, f"has {len(content) - at} bytes too many")
-    return Index(entries, names, tiles)
+    names, at = _file_names(content, _skip_labels(content, rows_at, count, path), count, path)
+    left = len(content) - at  # hashes of the images, behind places of tiles where they are tiles
+    if left not in (8 * count, 24 * count):
+        raise damaged(path, f"has a wrong length (got {left} bytes behind the file names)")
+    is_tiled = left > 8 * count
+    return Index(entries, names, numpy.frombuffer(content, "<u4", 4 * count, at).reshape(count, 4) if is_tiled else None)
 
 
 def _check_places(entries: NDArray[numpy.void], manifest: Manifest) -> None:

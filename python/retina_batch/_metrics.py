@@ -17,9 +17,10 @@ Columns = Dict[str, NDArray[Any]]
 
 # Columns of int64, by which people choose rows; all other numbers are float64.
 _WHOLE = {"step", "epoch", "rank", "category_id"}
-# COCO's 12 metrics, in the order of a validation's `stats`.
+# COCO's 12 metrics, in the order of a validation's `stats`. AR100 has the number of detections of an
+# image and class that count: on tiles AR10000.
 _STATS = ("AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large",
-          "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large")
+          "AR1", "AR10", "AR{count_best}", "AR_small", "AR_medium", "AR_large")
 _RUN_HINT = "give a run folder of retina-train"
 
 
@@ -38,7 +39,8 @@ class RunMetrics:
     Attributes:
         steps: a row for each step: `step`, `epoch`, `loss`, `lr`, `images_per_second`, `step_ms`, ...
         validations: one for each validation: `step`, `epoch`, and COCO's 12 metrics `AP`, `AP50`,
-            ..., `AR_large` (-1: no such objects), or of a classifier `top1`, `top5`; `loss` and parts.
+            ..., `AR_large` (-1: no such objects; on tiles `AR10000` instead of `AR100`, and
+            `count_best`), or of a classifier `top1`, `top5`; `loss` and parts.
         epochs: one for each epoch: `step`, `epoch`, `steps`, `epoch_seconds`, `images_per_epoch`.
         ranks: one for each rank and epoch: `epoch`, `rank`, `node`, `compute_ms`, `data_wait_ms`,
             `comm_wait_ms` (of the median step), their sums, ...
@@ -54,7 +56,8 @@ class Evaluation:
     """`metrics.json` of retina-eval.
 
     Attributes:
-        metrics: the numbers of the whole set by name: `AP`, `AP50`, `AR100`, ..., or `top1`, `loss`,
+        metrics: the numbers of the whole set by name: `AP`, `AP50`, `AR100` (`AR10000` where
+            `count_best` is 10,000, as on tiles), ..., or `top1`, `loss`,
             ... of a classifier. -1 is COCO's "there is no such object".
         per_class: a table, a dictionary of numpy arrays with a row for each class: `name`,
             `category_id`, `AP`, `object_count`, ..., or `recall`, `precision`, ... of a classifier.
@@ -131,7 +134,8 @@ def _tables(rows: List[Row]) -> RunMetrics:
     for row in rows:
         if "validation" in row:
             values = row["validation"]
-            validations.append({**row, **values, **dict(zip(_STATS, values.get("stats", [])))})
+            names = [name.format(count_best=values.get("count_best", 100)) for name in _STATS]
+            validations.append({**row, **values, **dict(zip(names, values.get("stats", [])))})
         elif "rank_times" in row:
             epochs[row["epoch"]] = row  # the last one of an epoch counts
         elif _is_step(row):

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
 import numpy
 from numpy.typing import NDArray
 
-from ._checks import damaged, matches_xxh3, newer, optional_package
+from ._checks import damaged, matches_xxh3, other_version, optional_package
 
 # Part of the format. magic, version, flags, image id, width, height, bytes of the annotation part
 # and of the image, hashes of the payload and of what stands before this last number.
@@ -119,7 +119,7 @@ def decode_record(content: bytes, place: str) -> Record:
     if version == 0 or not matches_xxh3(content[:_HEADER_HASH_AT], header_hash):
         raise damaged(place, "header is damaged (its checksum does not match)")
     if version > _NEWEST_VERSION:
-        raise newer(place, "record", version, _NEWEST_VERSION)
+        raise other_version(place, "record", version, _NEWEST_VERSION)
     payload = content[_HEADER.size:]
     if len(payload) != annotation_bytes + image_bytes:
         raise damaged(place, f"has a wrong length (got {len(payload)} payload bytes, want "

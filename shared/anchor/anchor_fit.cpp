@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "shared/base/cat.h"
 #include "shared/base/parallel.h"
@@ -57,6 +58,11 @@ std::string anchor_sizes_text(const std::vector<double>& sizes) {
   return text;
 }
 
+std::int64_t count_boxes(const std::vector<BoxSize>& boxes) {
+  return std::accumulate(boxes.begin(), boxes.end(), std::int64_t{0},
+                         [](std::int64_t count, const BoxSize& box) { return count + box.count; });
+}
+
 Fit fit_of(const BoxSize& box, const AnchorCoverage& coverage) {
   const double width = box.width_px, height = box.height_px;
   if (coverage.best_iou(width, height) >= kBackgroundIou) return Fit::kCovered;
@@ -77,9 +83,9 @@ Uncovered count_uncovered(const std::vector<BoxSize>& boxes,
   Uncovered uncovered;
   for (const BoxSize& box : boxes) {
     const Fit fit = fit_of(box, coverage);
-    uncovered.small += fit == Fit::kSmall ? 1 : 0;
-    uncovered.large += fit == Fit::kLarge ? 1 : 0;
-    uncovered.thin += fit == Fit::kThin ? 1 : 0;
+    uncovered.small += fit == Fit::kSmall ? box.count : 0;
+    uncovered.large += fit == Fit::kLarge ? box.count : 0;
+    uncovered.thin += fit == Fit::kThin ? box.count : 0;
   }
   return uncovered;
 }
@@ -93,7 +99,7 @@ AnchorProposal propose_anchors(const std::vector<BoxSize>& boxes, int thread_cou
   for_each_parallel(all.size(), thread_count,
                     [&](std::size_t i) { uncovered[i] = count_uncovered(judged, all[i]).all(); });
   const auto fewest = static_cast<double>(*std::min_element(uncovered.begin(), uncovered.end()));
-  const double enough = fewest + kNoDifference * static_cast<double>(judged.size());
+  const double enough = fewest + kNoDifference * static_cast<double>(count_boxes(judged));
   std::size_t chosen = 0;
   while (static_cast<double>(uncovered[chosen]) > enough) ++chosen;
   return {.sizes = all[chosen], .uncovered = count_uncovered(boxes, all[chosen])};

@@ -18,10 +18,12 @@ const std::vector<double>& default_anchor_sizes();
 // As the option takes them: "32,64,128,256,512".
 std::string anchor_sizes_text(const std::vector<double>& sizes);
 
-// A box to train on.
+// Boxes to train on.
 struct BoxSize {
-  float width_px = 0, height_px = 0;  // of the image at retina-train's default size
+  float width_px = 0, height_px = 0;  // as the network sees them
+  std::int64_t count = 1;
 };
+std::int64_t count_boxes(const std::vector<BoxSize>& boxes);
 
 // Boxes of which no anchor reaches kBackgroundIou.
 struct Uncovered {

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "shared/base/error.h"
+#include "shared/base/file.h"
 #include "shared/base/foreign_options.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -325,15 +326,6 @@ void Cli::validate(std::function<void()> check) {
   checks_.push_back(std::move(check));
 }
 
-void Cli::formerly(const std::string& old_name, const std::string& name) {
-  current_names_[old_name] = name;
-}
-
-const std::string& Cli::current_name(const std::string& name) const {
-  const auto found = current_names_.find(name);
-  return found == current_names_.end() ? name : found->second;
-}
-
 const Cli::Option* Cli::find(const std::string& name) const {
   for (const auto& option : options_) {
     if (option.name == name) return &option;
@@ -358,6 +350,13 @@ void Cli::set(const std::string& name, const std::vector<std::string>& values,
   for (const std::string& text : values) {
     if (text.empty())
       fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
+    // No shell looks into a config file, into quotes or behind --option=.
+    if (!is_url(text) && name_matches(text, "~.*|(.*/)?[$][A-Za-z_].*|.*[$][{].*")) {
+      throw Error(ErrorKind::kUsage,
+                  cat("--", name, ": no shell has expanded ", text.starts_with('~') ? "~" : "$",
+                      " (got ", text, ", want a path as it is)"),
+                  cat("write the path in full; what is really called so is ./", text));
+    }
     if (is_url(text) && url_names_.count(name) == 0) {
       throw Error(
           ErrorKind::kUsage,
@@ -394,7 +393,7 @@ void Cli::read_config(const std::string& path) {
   if (!root.raw().IsObject()) root.fail("want an object of option names and values");
   std::set<std::string> seen;
   for (const auto& member : root.raw().GetObject()) {
-    const std::string name = current_name({member.name.GetString(), member.name.GetStringLength()});
+    const std::string name(member.name.GetString(), member.name.GetStringLength());
     const JsonView item(member.value, cat(path, ": ", name));
     if (find(name) == nullptr) fail_unknown(name);
     if (kCommandLineOnly.count(name) != 0) {
@@ -425,7 +424,11 @@ void Cli::declare_common() {
   const std::size_t first = options_.size();
   flag("help", help_, "print this page and exit");
   flag("version", version_, "print versions and exit");
-  flag("check-args", check_args_, "parse and validate the options, touch nothing, exit");
+  flag("check-args", check_args_,
+       checked_report_
+           ? "validate the options, print what the data decide and, by steps on a few small grey "
+             "images, the memory that a rank needs; write nothing, exit"
+           : "parse and validate the options, touch nothing, exit");
   option("config", config_, "FILE.json", "read options from a JSON object; the command line wins");
   choice("log-level", log_level_,
          {{"debug", LogLevel::kDebug},
@@ -448,16 +451,11 @@ void Cli::read_command_line(int argc, const char* const* argv) {
       description.add_options()(item.name.c_str(), po::value<std::string>(), "");
     }
   }
-  // Old names become today's, and URLs lose their secrets, before anything looks at them.
+  // URLs lose their secrets before anything looks at them.
   std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   for (std::string& word : words) {
-    if (!word.starts_with("--")) {
-      word = keep_secrets(word);
-      continue;
-    }
-    const std::size_t end = std::min(word.find('='), word.size());
-    const std::string value = end < word.size() ? cat("=", keep_secrets(word.substr(end + 1))) : "";
-    word = cat("--", current_name(word.substr(2, end - 2)), value);
+    const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;  // 0, too, without
+    word.replace(value, word.size(), keep_secrets(word.substr(value)));
   }
   // Boost's errors become ours, with the option that was probably meant.
   try {

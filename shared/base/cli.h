@@ -129,9 +129,6 @@ class Cli {
   // would be a folder "https:".
   void urls(std::set<std::string> names) { url_names_ = std::move(names); }
 
-  // `old_name` is taken as `--name`; --help does not show it.
-  void formerly(const std::string& old_name, const std::string& name);
-
   // Runs after parsing and before --check-args ends the program; throws to refuse.
   void validate(std::function<void()> check);
 
@@ -188,7 +185,6 @@ class Cli {
                   Words words);
   void add(Option option);
   const Option* find(const std::string& name) const;
-  const std::string& current_name(const std::string& name) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
   void declare_common();
   void read_command_line(int argc, const char* const* argv);
@@ -199,8 +195,7 @@ class Cli {
 
   std::string program_, usage_, summary_, group_ = "Options";
   std::vector<Option> options_;
-  std::vector<std::string> option_texts_;             // defaults as shown by --help
-  std::map<std::string, std::string> current_names_;  // by the old ones
+  std::vector<std::string> option_texts_;  // defaults as shown by --help
   std::set<std::string> url_names_;
   std::map<std::string, std::string> given_;
   std::vector<std::function<const Settings*()>> presets_;  // each choice's settings or nullptr

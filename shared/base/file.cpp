@@ -189,17 +189,35 @@ std::string read_whole(const std::string& path, std::uint64_t max_bytes, ErrorKi
 }  // namespace
 
 Error read_error(const std::string& path, int code) {
+  if (code == EACCES || code == EPERM) {
+    return {ErrorKind::kNoInput, cat(path, ": may not be read (", std::strerror(code), ")"),
+            cat("this job runs as user ", ::geteuid(), ", group ", ::getegid(),
+                ": let them read the file and enter its folders")};
+  }
   const std::string problem = cat(path, ": cannot be read (", std::strerror(code), ")");
   const auto is_one_of = [&](std::initializer_list<int> codes) {
     return std::find(codes.begin(), codes.end(), code) != codes.end();
   };
-  if (is_one_of({ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP, ENXIO, EACCES, EPERM, EISDIR, EOPNOTSUPP})) {
-    return {ErrorKind::kNoInput, problem, "check the path and its permissions"};
+  if (is_one_of({ENOENT, ENOTDIR, ENAMETOOLONG, ELOOP, ENXIO, EISDIR, EOPNOTSUPP})) {
+    return {ErrorKind::kNoInput, problem, "check the path"};
   }
   if (is_one_of({EMFILE, ENFILE, ENOMEM})) {
     return {ErrorKind::kUnavailable, problem, "raise `ulimit -n`, or free memory"};
   }
   return {ErrorKind::kIo, problem, kMountHint};
+}
+
+bool means_no_file(int code) {
+  return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
+}
+
+void require_folder(const std::string& path, const std::string& hint) {
+  struct stat status {};
+  // The dot asks whether it may be entered.
+  if (retried([&] { return ::stat((path + "/.").c_str(), &status); }) == 0) return;
+  if (!means_no_file(errno)) throw read_error(path, errno);
+  throw Error(ErrorKind::kNoInput,
+              cat(path, errno == ENOTDIR ? ": is not a folder" : ": does not exist"), hint);
 }
 
 FileReader::FileReader(const std::string& path) : path_(path), file_(open_input(path)) {

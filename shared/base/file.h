@@ -56,8 +56,15 @@ std::string read_part(const std::string& path, std::uint64_t offset_bytes, std::
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take);
 
 // What it means that reading something failed with `code` (an errno): kNoInput when it is missing
-// or not readable for us, kUnavailable when this process is out of resources, else kIo: the mount.
+// or this user may not read it, kUnavailable when this process is out of resources, else kIo: the
+// mount.
 Error read_error(const std::string& path, int code);
+
+// Whether an errno says that nothing has the name: neither the mount nor a permission is at fault.
+bool means_no_file(int code);
+
+// Throws kNoInput with `hint` unless `path` is a folder, read_error() where it may not be entered.
+void require_folder(const std::string& path, const std::string& hint);
 
 // Size in bytes of a regular file. Throws as FileReader.
 std::uint64_t file_size_bytes(const std::string& path);

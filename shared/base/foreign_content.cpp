@@ -1,6 +1,7 @@
 #include "shared/base/foreign_content.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <string>
 
@@ -18,6 +19,13 @@ constexpr const char* kDownloadAgain =
 constexpr const char* kCopyAgain = "copy or download it again";
 constexpr const char* kSaveAsUtf8 = "save it as UTF-8";
 constexpr const char* kUnpack = "unpack it and give the file inside";
+constexpr const char* kExportCoco = "choose COCO as the format of its export";
+constexpr const char* kVia =
+    "choose COCO as the format of its export, and remove the quotes of each \"image_id\"";
+constexpr const char* kExportOther =
+    "export or convert it as COCO's JSON, Pascal VOC (coco-pack --format voc) or CSV";
+constexpr const char* kGiveInstances =
+    "give the instances_*.json of the same download, which has the boxes";
 
 struct Signature {
   std::string_view bytes;
@@ -54,6 +62,32 @@ constexpr Signature kSignatures[] = {
      "ELF"sv,
      "a program", ""}};
 
+// JSON by keys that it has, all of them; the more special ones first.
+struct JsonTraits {
+  std::array<std::string_view, 2> keys;
+  const char *what, *cure;
+};
+
+constexpr JsonTraits kJson[] = {
+    {{"_via_img_metadata"}, "VGG Image Annotator (VIA)", kVia},
+    {{"shape_attributes", "region_attributes"}, "VGG Image Annotator (VIA)", kVia},
+    {{"segments_info"}, "COCO's panoptic segmentation", kGiveInstances},
+    {{"caption", "image_id"}, "COCO's captions", kGiveInstances},
+    {{"neg_category_ids"},
+     "LVIS",
+     "add a \"file_name\" to each image: the end of its \"coco_url\", as train2017/0.jpg"},
+    {{"FeatureCollection", "features"}, "GeoJSON", "coco-pack --format xview reads boxes of it"},
+    {{"rectanglelabels"}, "Label Studio", kExportCoco},
+    {{"imagePath", "shapes"}, "labelme or AnyLabeling, a file for each image", kExportOther},
+    {{"label_id", "items"}, "Datumaro", "datum convert -f coco_instances makes COCO of it"},
+    {{"classTitle"}, "Supervisely", kExportCoco},
+    {{"boundingBox", "assets"}, "VoTT", kExportOther},
+    {{"box2d", "category"}, "BDD100K", "make COCO of it with python -m bdd100k.label.to_coco"},
+    {{"bounding_box", "slots"}, "V7 Darwin", kExportCoco},
+    {{"data_row", "projects"}, "Labelbox", kExportCoco},
+    {{"relative_coordinates", "frame_id"}, "Darknet's detections", kExportOther},
+    {{"coordinates", "annotations"}, "CreateML", kExportCoco}};
+
 std::string lower(std::string_view text) {
   std::string out(text);
   std::transform(out.begin(), out.end(), out.begin(),
@@ -88,6 +122,17 @@ constexpr const char* kImportHint =
 constexpr const char* kForeignModelHint =
     "convert the checkpoint or the .pth that it was made from; retina-eval --detections scores "
     "what any model found";
+
+// Modules and names in the pickles of other tools.
+constexpr std::pair<std::string_view, const char*> kTools[] = {
+    {"ultralytics.", "Ultralytics"},
+    {"models.yolo", "YOLOv5 or YOLOv7"},
+    {"yolox.", "YOLOX"},
+    {"mmengine.", "MMDetection"},
+    {"mmdet.", "MMDetection"},
+    {"detectron2.", "Detectron2"},
+    {"matching_heuristics", "Detectron2"},
+    {"transformers.", "Hugging Face's transformers"}};
 
 const FileKind kTorchSave{
     .what = "holds weights that torch.save wrote", .hint = "", .is_torch_save = true};
@@ -141,13 +186,6 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
     return begin.find(name) != std::string_view::npos || end.find(name) != std::string_view::npos;
   };
   if (holds("/retina/index.json")) return std::nullopt;  // a checkpoint
-  if (holds("extra/retina.json")) {
-    return FileKind{.what = "is a TorchScript model of an earlier retina-convert",
-                    .hint =
-                        "convert the checkpoint again: retina-convert --checkpoint RUN "
-                        "--output MODEL.onnx",
-                    .is_old_model = true};
-  }
   if (holds("/constants.pkl")) {
     return FileKind{"is a TorchScript model that retina-convert did not write",
                     "in Python: torch.save(torch.jit.load(FILE).state_dict(), \"weights.pth\"), "
@@ -195,9 +233,42 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
   return std::nullopt;
 }
 
+std::optional<ForeignContent> foreign_json(std::string_view text) {
+  const auto has = [&](std::string_view key) {
+    return text.find(cat('"', key, "\":")) != std::string_view::npos ||
+           text.find(cat('"', key, "\" :")) != std::string_view::npos || key.empty();
+  };
+  for (const JsonTraits& one : kJson) {
+    if (std::all_of(one.keys.begin(), one.keys.end(), has)) {
+      return ForeignContent{.what = one.what, .cure = one.cure};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string foreign_text(std::string_view start) {
+  const std::string line(start.substr(0, start.find_first_of("\r\n")));
+  if (name_matches(line, "[^][{}]*,[^][{}]*,[^][{}]*")) return "CSV";
+  if (name_matches(line, "[^ ]+( +-?[0-9][0-9.e-]*){4,}")) return "numbers, as YOLO writes labels";
+  return "";
+}
+
+std::optional<FileKind> foreign_model(std::string_view pickle) {
+  for (const auto& [mark, tool] : kTools) {
+    if (pickle.find(mark) == std::string_view::npos) continue;
+    return FileKind{cat("is a model of ", tool, ", which cannot be imported"),
+                    "retina-convert --import takes torchvision's RetinaNet and backbones; "
+                    "retina-eval --detections scores what any model found"};
+  }
+  return std::nullopt;
+}
+
 std::optional<FileKind> file_kind(std::string_view begin, std::string_view end) {
   // torch.save before PyTorch 1.6: a pickle of protocol 2 that is one number of 10 bytes.
   constexpr std::string_view kLegacyStart("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46", 8);
+  if (begin.starts_with("PK\3\4") || begin.starts_with("\x80")) {
+    if (auto model = foreign_model(begin)) return model;
+  }
   if (begin.starts_with("PK\3\4")) return zip_kind(begin, end);
   if (begin.starts_with(kLegacyStart)) return kTorchSave;
   if (is_safetensors(begin)) {

@@ -19,13 +19,22 @@ struct ForeignContent {
 // a known kind nor empty: text, as far as this can tell.
 std::optional<ForeignContent> foreign_content(std::string_view start);
 
+// Whose JSON `text` is, the whole or parts of it, by keys that it has: "Label Studio". Nothing for
+// keys that many tools use.
+std::optional<ForeignContent> foreign_json(std::string_view text);
+
+// What a text is that does not begin as JSON does, by its first line: "CSV"; or "".
+std::string foreign_text(std::string_view start);
+
 // What a file is that was given in the place of weights or a model.
 struct FileKind {
   std::string what{};          // "is a safetensors file"
   std::string hint{};          // the next step; empty where only the reader knows it
   bool is_torch_save = false;  // weights that retina-convert --import reads
-  bool is_old_model = false;   // TorchScript that retina-convert wrote once
 };
+
+// Whose model a pickle is that names modules of other tools; nothing for others.
+std::optional<FileKind> foreign_model(std::string_view pickle);
 
 // How much of either end is looked at for it.
 inline constexpr std::size_t kKindBytes = 1 << 16;

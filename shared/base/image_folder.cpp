@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -14,7 +15,7 @@
 namespace retina {
 namespace {
 
-// Where a folder is mounted; nothing when that cannot be determined.
+// Where a folder is mounted; nothing when that cannot be determined: errno says why.
 std::optional<dev_t> device_of(const std::string& folder) {
   struct stat status {};
   // The dot makes an automounter mount it.
@@ -22,13 +23,22 @@ std::optional<dev_t> device_of(const std::string& folder) {
   return status.st_dev;
 }
 
+}  // namespace
+
 std::string own_name_of(const std::string& folder) {
   std::error_code code;
   const auto path = std::filesystem::absolute(folder, code).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-}  // namespace
+std::optional<FileProblem> unless_too_large(
+    const std::function<std::optional<FileProblem>()>& use) {
+  try {
+    return use();
+  } catch (const std::bad_alloc&) {
+    return FileProblem{.kind = "too-large", .reason = "does not fit into memory"};
+  }
+}
 
 ImageFolder::ImageFolder(std::string path, std::uint64_t max_file_bytes)
     : path_(std::move(path)),
@@ -78,16 +88,13 @@ std::optional<FileProblem> ImageFolder::find(const std::string& file_name, Found
 
 void ImageFolder::check_present() const {
   const std::optional<dev_t> device = device_of(path_);
+  if (!device && errno == EACCES) throw read_error(path_, errno);
   if (!device || device != device_) throw gone();
 }
 
 Error ImageFolder::gone() const {
   return {ErrorKind::kIo, cat(path_, ": the image folder is gone"),
           "fix the mount, then run the same command again"};
-}
-
-bool means_no_file(int code) {
-  return code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG || code == ELOOP;
 }
 
 }  // namespace retina

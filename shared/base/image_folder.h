@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,9 @@ struct FileProblem {
   std::string hint{};    // what to do about it, the same for all of the kind; may be empty
 };
 
+// `use()`, but an image that there is no memory for is a problem like others.
+std::optional<FileProblem> unless_too_large(const std::function<std::optional<FileProblem>()>& use);
+
 // A file that was found.
 struct FoundFile {
   std::string path{};
@@ -29,6 +33,9 @@ struct FoundFile {
 // A photograph is a thousand times smaller; more would only fill the memory of those who read whole
 // files.
 inline constexpr std::uint64_t kMaxImageFileBytes = std::uint64_t{512} << 20;
+
+// The last part of a folder's path, wherever "." and ".." lead: as in other_spellings().
+std::string own_name_of(const std::string& folder);
 
 // The folder as it is now: a mount that is lost later leaves an empty folder in its place.
 class ImageFolder {
@@ -43,7 +50,8 @@ class ImageFolder {
   // ("too-large"). The folder is not listed: that takes minutes on some mounts. Throws gone(), kIo.
   std::optional<FileProblem> find(const std::string& file_name, FoundFile& out) const;
 
-  // Throws gone() unless the folder is there and is the same mount.
+  // Throws gone() unless the folder is there and is the same mount, read_error() where it may not
+  // be entered.
   void check_present() const;
   Error gone() const;
 
@@ -55,9 +63,5 @@ class ImageFolder {
   std::optional<dev_t> device_;
   std::uint64_t max_file_bytes_;
 };
-
-// Whether a call on an image that failed with `code` (an errno) means that there is no such file,
-// not that the mount failed or that permission was lost.
-bool means_no_file(int code);
 
 }  // namespace retina

@@ -173,6 +173,9 @@ void parse_events(std::string_view text, const std::string& name, Events& events
   if (const auto foreign = foreign_content(text.substr(0, kStartBytes))) {
     throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->cure);
   }
+  if (const std::string kind = foreign_text(text.substr(mark_bytes, kStartBytes)); !kind.empty()) {
+    throw Error(ErrorKind::kData, cat(name, ": got ", kind, ", want JSON"));
+  }
   const rapidjson::ParseErrorCode code = result.Code() == rapidjson::kParseErrorTermination
                                              ? rapidjson::kParseErrorNumberTooBig
                                              : result.Code();
@@ -303,11 +306,11 @@ std::string JsonWriter::pretty_text() const {
 JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version) {
   JsonFile json = JsonFile::parse(text, path);
   const std::int64_t got = json.root().at("format_version").as_int();
-  if (got > version) {
+  if (got != version) {
     throw Error(ErrorKind::kData,
-                cat(path, ": written by a newer version (format got ", got, ", want at most ",
-                    version, ")"),
-                "update retina-batch");
+                cat(path, ": written by ", got > version ? "a newer" : "an earlier",
+                    " version (format got ", got, ", want ", version, ")"),
+                got > version ? "update retina-batch" : "train or convert again with this version");
   }
   return json;
 }

@@ -62,8 +62,8 @@ class JsonFile {
   std::string name_;
 };
 
-// A document with a `format_version` of at most `version`. Throws kData naming `path`: not JSON, no
-// version, written by a newer one.
+// A document whose `format_version` is `version`. Throws kData naming `path`: not JSON, no version,
+// written by another one.
 JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version);
 
 // Throws as JsonFile::parse_foreign(), without memory for the document.

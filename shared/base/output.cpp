@@ -2,6 +2,7 @@
 
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -129,7 +130,7 @@ std::string Scratch::build_path(const std::string& path) const {
 std::string default_scratch() {
   std::error_code code;
   const fs::path folder = fs::temp_directory_path(code);
-  return code ? "/tmp" : folder.string();
+  return code || ::access(folder.c_str(), W_OK | X_OK) != 0 ? "/tmp" : folder.string();
 }
 
 }  // namespace retina

@@ -79,7 +79,7 @@ class Scratch {
   std::string place_{};  // empty: none
 };
 
-// The default folder for copies: $TMPDIR or /tmp.
+// The default folder for copies: $TMPDIR, or /tmp where that may not be written to.
 std::string default_scratch();
 
 }  // namespace retina

@@ -28,8 +28,7 @@ std::string escaped(std::string_view text, std::size_t max_characters = kNameCha
 std::string one_line(std::string_view text);
 
 // How messages, pages and drawings name an image of a data set, so that people find their
-// photograph: "street/17.jpg (image 64)", escaped; "image 64" where the file's name is not known,
-// as in sets of earlier versions.
+// photograph: "street/17.jpg (image 64)", escaped; "image 64" where the file's name is not known.
 std::string image_name(std::int64_t id, std::string_view file_name);
 
 // The text as it is where it is UTF-8, as JSON wants it; other bytes become "\\x80".

@@ -1,6 +1,7 @@
 #include "shared/base/program.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -47,6 +48,14 @@ void fill_standard_streams() {
   }
 }
 
+// `head` has read enough, or the terminal is gone.
+bool has_no_reader(int file) {
+  struct pollfd state {
+    .fd = file, .events = POLLOUT, .revents = 0
+  };
+  return ::poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
+}
+
 // A set has a file per shard, a job a connection per rank: 1024, the usual limit, is too few.
 void allow_many_files() {
   struct rlimit limit {};
@@ -88,7 +97,7 @@ int run_program(const std::string& name, const std::function<int()>& body,
   set_log_name(name);
   allow_many_files();
   install_memory_errors();
-  std::signal(SIGXFSZ, SIG_IGN);  // the write fails then
+  for (const int signal : {SIGXFSZ, SIGPIPE}) std::signal(signal, SIG_IGN);  // the write fails then
   int code = 0;
   try {
     code = body();
@@ -109,6 +118,7 @@ void flush_results() {
   if (std::cout) return;
   const std::string reason = errno != 0 ? cat(" (", std::strerror(errno), ")") : "";
   std::cout.clear();  // said once
+  if (has_no_reader(STDOUT_FILENO)) return;
   throw Error(ErrorKind::kIo, cat("stdout: the results could not be written", reason),
               "free some space, or send stdout elsewhere");
 }

@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <mutex>
 #include <string_view>
+#include <thread>
 
 #include "shared/base/error.h"
 
@@ -195,6 +196,23 @@ int stop_signal() {
 
 void set_stop_signal(int signal) {
   g_signal = signal;
+}
+
+bool is_stopping(const std::stop_token& stop) {
+  return g_signal != 0 || stop.stop_requested();
+}
+
+void check_stop(const std::string& subject, const std::stop_token& stop) {
+  if (!is_stopping(stop)) return;
+  throw Error(ErrorKind::kInterrupted, cat(subject, ": is not waited for, a stop was requested"),
+              "run the same command again");
+}
+
+void pause(std::chrono::milliseconds duration, const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kLook{50};
+  for (; duration.count() > 0 && !is_stopping(stop); duration -= kLook) {
+    std::this_thread::sleep_for(std::min(duration, kLook));
+  }
 }
 
 void install_memory_errors() {

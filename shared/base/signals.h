@@ -6,7 +6,9 @@
 // code.
 #pragma once
 
+#include <chrono>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 namespace retina {
@@ -31,6 +33,14 @@ int stop_signal();
 
 // Sets the flag as if `signal` had arrived (0 clears it); for tests.
 void set_stop_signal(int signal);
+
+// Whether a signal, or `stop`, asks to stop. What waits for a server or for another process looks
+// at this at least once a second, and ends by check_stop(): "SUBJECT: is not waited for",
+// kInterrupted.
+bool is_stopping(const std::stop_token& stop = {});
+void check_stop(const std::string& subject, const std::stop_token& stop = {});
+// Sleeps until then at the most.
+void pause(std::chrono::milliseconds duration, const std::stop_token& stop = {});
 
 // Installs the handlers of SIGBUS and SIGSEGV. Before MPI starts: Open MPI leaves a handler that it
 // finds alone.

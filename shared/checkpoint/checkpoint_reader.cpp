@@ -5,7 +5,6 @@
 #include <set>
 
 #include "shared/base/error.h"
-#include "shared/base/foreign_content.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
 #include "shared/checkpoint/checkpoint.h"
@@ -87,9 +86,6 @@ CheckpointHeader read_header(const JsonView& index) {
 // lie within the file, and have one name each below the folder that LibTorch writes: LibTorch's
 // reader would inflate whatever a small file claims.
 void check_records(const std::string& path) {
-  if (const auto kind = file_kind_of(path); kind && kind->is_old_model) {
-    throw Error(ErrorKind::kData, cat(path, ": ", kind->what), kind->hint);
-  }
   for (const std::string_view name : StoredZip::open(path).names()) {
     if (!name.starts_with("archive/") || name.find("..") != std::string_view::npos) {
       throw Error(ErrorKind::kData,

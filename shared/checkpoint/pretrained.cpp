@@ -166,9 +166,8 @@ void check_import(const PretrainedWeights& weights, const std::string& file, con
     got = "the checkpoint of a training";
     if (config.root().has("import")) {
       const JsonView import = config.root().at("import");
-      // Imports of earlier versions do not say of what they are.
-      const std::string source = import.has("source") ? import.at("source").as_string() : "";
-      got = source.empty() || source == weights.source ? "" : cat("an import of ", escaped(source));
+      const std::string source = import.at("source").as_string();
+      got = source == weights.source ? "" : cat("an import of ", escaped(source));
     }
   }
   if (!got.empty()) {

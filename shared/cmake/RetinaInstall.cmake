@@ -3,9 +3,11 @@
 #   programs   the four programs and retina-weights in bin/, what they open of our own in lib/retina-batch/
 #   libraries  the distribution's libraries that these load
 #   wheels     the libraries of the torch, openvino and NVIDIA wheels that these load
-#   guard      only when it is named: the check of model files, with the distribution's libraries
-# All libraries go to lib/retina-batch/, their licences to share/doc/retina-batch/licences/. The image
-# and the tar are the first three; the Python wheel requires the wheels instead of having them.
+#   guard      only when it is named: the server's part in C++, with the distribution's libraries
+# All libraries go to lib/retina-batch/, their licences to share/doc/retina-batch/licences/, where SOURCES.txt
+# names each with its version, its licence and where its source is. The image and the tar are the first
+# three; the Python wheel requires the wheels instead of having them. One library is not installed: libjbig,
+# under the GNU GPL, has retina_no_jbig in its place.
 include(GNUInstallDirs)
 
 # retina_install(COMPONENT WHAT TARGETS ... [OPENED patterns]): WHAT is `targets`, or the libraries of
@@ -31,7 +33,7 @@ function(retina_install component what)
   install(SCRIPT ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/install_files.cmake ${only})
 endfunction()
 
-retina_install(guard targets TARGETS retina_onnx_guard)
+retina_install(guard targets TARGETS retina_onnx_guard retina_no_jbig)
 retina_install(guard distribution TARGETS retina_onnx_guard)
 if(NOT RETINA_WITH_TORCH)
   return()
@@ -63,4 +65,5 @@ install(CODE "
         COMPONENT programs)
 retina_install(programs targets TARGETS ${loading} retina_mpi)
 retina_install(libraries distribution TARGETS ${loading} OPENED ${opened})
+retina_install(libraries targets TARGETS retina_no_jbig)
 retina_install(wheels wheels TARGETS ${loading} OPENED ${opened})

@@ -56,13 +56,13 @@ class BoxReadings {
     if (!first_outside_) first_outside_ = BoxPlace{.image = image, .box = describe()};
   }
 
-  std::string doubt() const {
+  std::string doubt(bool may_guess = true) const {
     if (count_ == 0) return "";
-    if (shares_ == count_) {
+    if (may_guess && shares_ == count_) {
       return cat(count_ == 1 ? "the only box lies" : cat("all ", count_, " boxes lie"),
                  " within one pixel, as shares of the image's sides do; want pixels");
     }
-    if (are_percent()) {
+    if (may_guess && are_percent()) {
       return cat("all ", count_, " boxes lie within the first 100 pixels of larger images, as ",
                  "percent of the image's sides do; want pixels");
     }
@@ -70,7 +70,7 @@ class BoxReadings {
     const std::string of_all = cat(beyond_, " of ", count_, count_ == 1 ? " box" : " boxes",
                                    beyond_ == 1 ? " reaches" : " reach", " beyond ",
                                    beyond_ == 1 ? "its" : "their", " image");
-    if (are_corners()) {
+    if (may_guess && are_corners()) {
       return cat(of_all,
                  ", but the boxes fit as corners x1, y1, x2, y2 (first: ", text_of(*first_beyond_),
                  "); want x, y, width, height: convert them");
@@ -221,14 +221,14 @@ std::vector<std::string> box_notes(const Instances& truth) {
   return box_notes(truth.images, list);
 }
 
-std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections) {
+std::string boxes_beyond(const Instances& truth, const std::vector<Detection>& detections) {
   ImagesById images(truth.images);
   BoxReadings readings;
   for (const Detection& one : detections) {
     readings.add(images.image_with(one.image_id), one.bbox,
                  [&] { return cat("entry ", &one - detections.data()); });
   }
-  return readings.doubt();
+  return readings.doubt(false);
 }
 
 std::string unmatchable_annotation(const std::vector<ImageInfo>& images,

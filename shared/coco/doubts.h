@@ -15,8 +15,9 @@ namespace retina {
 // reach beyond their image by more than a pixel and 1 % of its side and how many have less than
 // half their area in it, with the first one's image and annotation.
 std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
-// The same of detections on these images; those on others are passed over.
-std::string doubtful_boxes(const Instances& truth, const std::vector<Detection>& detections);
+// How many detections reach beyond their image, in the same words, without a guess at the reason;
+// those on other images are passed over.
+std::string boxes_beyond(const Instances& truth, const std::vector<Detection>& detections);
 
 // Boxes that an image has twice, with the same class: matching finds one of them at most.
 std::string doubled_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);

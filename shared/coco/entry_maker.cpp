@@ -68,12 +68,6 @@ std::string quoted(std::string_view text) {
   return cat('"', escaped(text, kShownCharacters), '"');
 }
 
-std::string shown(double number) {
-  if (std::isnan(number)) return "NaN";
-  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
-  return shortest(number);
-}
-
 std::string type_of(const rapidjson::Value& value) {
   switch (value.GetType()) {
     case rapidjson::kNullType:
@@ -98,20 +92,20 @@ std::string_view text_of(const rapidjson::Value& text) {
   return {text.GetString(), text.GetStringLength()};
 }
 
-std::string written(const rapidjson::Value& value) {
-  if (value.IsInt64()) return cat(value.GetInt64());
-  if (value.IsNumber()) return shown(value.GetDouble());
-  return value.IsString() ? quoted(text_of(value)) : type_of(value);
-}
-
 bool has_escape(std::string_view text) {
   return text.find('\\') != std::string_view::npos;
 }
 
 }  // namespace
 
-EntryMaker::EntryMaker(const std::string& path, const CocoList& list)
-    : path_(path), list_(list), needed_(bits(list.needed)), wanted_(needed_ | bits(list.allowed)) {}
+EntryMaker::EntryMaker(const std::string& path, const CocoList& list, std::string_view text,
+                       std::size_t first)
+    : path_(path),
+      list_(list),
+      text_(text),
+      first_(first),
+      needed_(bits(list.needed)),
+      wanted_(needed_ | bits(list.allowed)) {}
 
 void EntryMaker::make(const rapidjson::Value& value, std::size_t index, CocoEntry& entry) {
   entry_ = &entry;
@@ -202,19 +196,32 @@ void EntryMaker::take_attributes(const rapidjson::Value& value) {
 }
 
 void EntryMaker::check_finite() const {
-  const auto check = [&](double number, const std::string& key) {
-    if (!std::isfinite(number)) fail(cat(key, ": got ", shown(number), ", want a finite number"));
-  };
-  for (std::size_t i = 0; i < entry_->bbox.size(); ++i) {
-    if (!std::isfinite(entry_->bbox[i])) check(entry_->bbox[i], cat("bbox[", i, "]"));
+  constexpr const char* kWant = "a finite number";
+  const rapidjson::Value number(0);
+  for (unsigned i = 0; i < entry_->bbox.size(); ++i) {
+    if (std::isfinite(entry_->bbox[i])) continue;
+    fail(cat("bbox[", i, "]: got ", digits("bbox", i), ", want ", kWant));
   }
-  check(entry_->area, "area");
-  check(entry_->score, "score");
+  if (!std::isfinite(entry_->area)) wrong_type("area", number, kWant);
+  if (!std::isfinite(entry_->score)) wrong_type("score", number, kWant);
 }
 
 void EntryMaker::wrong_type(std::string_view key, const rapidjson::Value& got,
                             const char* want) const {
-  fail(cat(key, ": got ", written(got), ", want ", want));
+  fail(cat(key, ": got ",
+           got.IsNumber()   ? digits(key)
+           : got.IsString() ? quoted(text_of(got))
+                            : type_of(got),
+           ", want ", want));
+}
+std::string EntryMaker::digits(std::string_view key, unsigned side) const {
+  constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag |
+                              rapidjson::kParseNanAndInfFlag | rapidjson::kParseIterativeFlag;
+  rapidjson::Document texts;
+  texts.Parse<kFlags>(cat('[', text_, ']').c_str());
+  const auto entry = static_cast<rapidjson::SizeType>(index_ - first_);
+  const rapidjson::Value& value = texts[entry][std::string(key).c_str()];
+  return std::string(text_of(value.IsArray() ? value[side] : value));
 }
 void EntryMaker::fail(const std::string& problem, const std::string& hint) const {
   throw Error(ErrorKind::kData, cat(entry_place(path_, list_, index_, *entry_), ": ", problem),

@@ -18,7 +18,10 @@ constexpr std::size_t kCocoFields = 12;
 // Of RapidJSON's values.
 class EntryMaker {
  public:
-  EntryMaker(const std::string& path, const CocoList& list);
+  // The values are those of `text`, entries with commas between them, of which the first has the
+  // number `first`.
+  EntryMaker(const std::string& path, const CocoList& list, std::string_view text,
+             std::size_t first);
 
   // Fills entry number `index`, which is empty. Throws kData, naming the entry: see read_entries().
   void make(const rapidjson::Value& value, std::size_t index, CocoEntry& entry);
@@ -35,9 +38,13 @@ class EntryMaker {
   [[noreturn]] void wrong_type(std::string_view key, const rapidjson::Value& got,
                                const char* want) const;
   [[noreturn]] void fail(const std::string& problem, const std::string& hint = "") const;
+  // A number as the file has it.
+  std::string digits(std::string_view key, unsigned side = 0) const;
 
   const std::string& path_;
   const CocoList& list_;
+  std::string_view text_;
+  std::size_t first_;
   unsigned needed_, wanted_;  // a bit for each field
   std::size_t index_ = 0;
   CocoEntry* entry_ = nullptr;

@@ -8,6 +8,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/foreign_content.h"
 #include "shared/base/host.h"
 #include "shared/base/json.h"
 #include "shared/base/parallel.h"
@@ -47,7 +48,7 @@ class EntryFile {
     pieces_.resize(static_cast<std::size_t>(thread_count_ * kPiecesPerThread));
   }
 
-  void read() try {
+  void read() {
     hold(kByteOrderMark.size());
     if (ahead().starts_with(kByteOrderMark)) at_ += kByteOrderMark.size();
     if (lists_.size() == 1 && lists_[0].key.empty()) {
@@ -56,11 +57,6 @@ class EntryFile {
       read_root();
     }
     if (next() != '\0') fail_syntax();
-  } catch (const Error& error) {
-    // What is no JSON is told first, and by the file as a whole, which knows lines and columns.
-    if (error.kind() != ErrorKind::kData) throw;
-    check_foreign_json_file(path_);
-    throw;
   }
 
  private:
@@ -135,7 +131,7 @@ class EntryFile {
       if (ahead()[size] != ',' && ahead()[size] != ']') fail_syntax();
       const std::size_t first = index;
       std::optional<EntryMaker> maker;
-      if (is_wanted(list)) maker.emplace(path_, lists_[list]);
+      if (is_wanted(list)) maker.emplace(path_, lists_[list], ahead().substr(0, size), first);
       const JsonFile values = parse(size);
       for (const rapidjson::Value& value : values.root().raw().GetArray()) {
         if (maker) {
@@ -266,7 +262,7 @@ class EntryFile {
   [[noreturn]] void fail(const std::string& problem) const {
     throw Error(ErrorKind::kData, cat(path_, ": ", problem));
   }
-  // See read().
+  // See read_entries().
   [[noreturn]] void fail_syntax() const { fail("changes while it is read"); }
 
   const std::string& path_;
@@ -280,11 +276,49 @@ class EntryFile {
   std::vector<Piece> pieces_;
 };
 
+// What to give where the file is something else.
+const char* wanted_file(const std::vector<CocoList>& lists) {
+  if (lists[0].needed.back() != CocoField::kScore) return "";
+  return "give COCO's results: [{\"image_id\": 1, \"category_id\": 1, \"bbox\": [x, y, width, "
+         "height], \"score\": 0.9}, ...]; Ultralytics writes them with save_json=True";
+}
+
+// Throws `error` with whose file this is, or what is wanted.
+[[noreturn]] void fail_as_known(const std::string& path, const std::vector<CocoList>& lists,
+                                const Error& error) {
+  constexpr std::uint64_t kMostLookedAt = std::uint64_t{1} << 20;  // at either end
+  const std::uint64_t size_bytes = file_size_bytes(path),
+                      looked_at = std::min(size_bytes, kMostLookedAt);
+  const std::string start = read_start(path, looked_at),
+                    end = read_part(path, size_bytes - looked_at, looked_at);
+  if (const auto foreign = foreign_json(cat(start, end))) {
+    throw Error(error.kind(), cat(error.what(), "; this is a file of ", foreign->what),
+                foreign->cure);
+  }
+  const bool may_be_results = lists.size() > 1 && start.starts_with('[');
+  throw Error(error.kind(), error.what(),
+              !error.hint().empty() ? error.hint()
+              : may_be_results      ? "give the ground truth; results are for --detections"
+                                    : wanted_file(lists));
+}
+
 }  // namespace
 
 void read_entries(const std::string& path, const std::vector<CocoList>& lists,
-                  const TakeEntries& take, const ReadingPieces& pieces) {
+                  const TakeEntries& take, const ReadingPieces& pieces) try {
   EntryFile(path, lists, take, pieces).read();
+} catch (const Error& error) {
+  if (error.kind() == ErrorKind::kNoInput && is_folder(path)) {
+    throw Error(error.kind(), error.what(), wanted_file(lists));
+  }
+  if (error.kind() != ErrorKind::kData) throw;
+  try {  // what is no JSON is told first, and by the file as a whole, which knows lines and columns
+    check_foreign_json_file(path);
+  } catch (const Error& syntax) {
+    fail_as_known(path, lists, syntax);
+  }
+  if (!error.hint().empty()) throw;
+  fail_as_known(path, lists, error);
 }
 
 std::string entry_place(const std::string& path, const CocoList& list, std::size_t index,

@@ -1,6 +1,8 @@
 #include "shared/coco/results.h"
 
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -29,7 +31,9 @@ std::vector<Detection> read_results(const std::string& path, const ReadingPieces
   constexpr std::size_t kShortestEntryBytes = 57;
   std::vector<Detection> all;
   // Memory that is never written to costs nothing: rather too much of it than a move.
-  all.reserve(file_size_bytes(path) / kShortestEntryBytes);
+  std::error_code unknown;
+  const std::uintmax_t size_bytes = std::filesystem::file_size(path, unknown);
+  all.reserve(unknown ? 0 : size_bytes / kShortestEntryBytes);
   use_huge_pages(all);
   const auto take = [&](std::size_t, std::size_t index, std::span<const CocoEntry> entries) {
     for (const CocoEntry& entry : entries) {

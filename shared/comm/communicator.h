@@ -97,7 +97,8 @@ class Communicator {
   std::function<void()> await_diagnosis_;
 };
 
-// True when a launcher (mpirun, srun --mpi=pmix, a batch service) started this process as a rank.
+// True when a launcher that Open MPI can reach (mpirun, srun --mpi=pmix, a batch service) started
+// this process as a rank.
 bool launched_as_rank();
 
 // The rank that the launcher gave this process, before MPI is initialised; -1 without a launcher.

@@ -1,8 +1,20 @@
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
+#include "shared/base/log.h"
+#include "shared/base/output.h"
 #include "shared/base/own_library.h"
 #include "shared/comm/communicator.h"
 #include "shared/comm/mpi_library.h"
@@ -20,6 +32,54 @@ int launcher_number(std::initializer_list<const char*> names) {
     if (const char* text = std::getenv(name)) return std::atoi(text);
   }
   return -1;
+}
+
+// Open MPI joins a job through its launcher's PMIx server, at "JOB.RANK;tcp4://127.0.0.1:58779".
+// Slurm and others set a rank's variables without one, a shell keeps them after its job has ended:
+// then nobody listens there, and Open MPI would end the process.
+bool has_launcher() {
+  char** entry = environ;
+  while (*entry != nullptr && !std::string_view(*entry).starts_with("PMIX_SERVER_URI")) ++entry;
+  if (*entry == nullptr) return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
+  const char* const server = std::strstr(*entry, ";tcp4://");
+  std::array<char, INET_ADDRSTRLEN> host{};
+  struct sockaddr_in address {};
+  if (server == nullptr ||
+      std::sscanf(server, ";tcp4://%15[0-9.]:%hu", host.data(), &address.sin_port) != 2) {
+    return true;
+  }
+  address = {
+      .sin_family = AF_INET, .sin_port = htons(address.sin_port), .sin_addr = {}, .sin_zero = {}};
+  ::inet_pton(AF_INET, host.data(), &address.sin_addr);
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  constexpr struct timeval kLimit { .tv_sec = 1, .tv_usec = 0 };
+  ::setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &kLimit, sizeof(kLimit));
+  const auto* const place = reinterpret_cast<const struct sockaddr*>(&address);
+  return ::connect(probe.get(), place, sizeof(address)) == 0 || errno != ECONNREFUSED;
+}
+
+// torchrun, or srun without --mpi=pmix, means several ranks to be one job.
+void warn_of_lone_start() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
+    if (const int size = launcher_number({name}); size > 1) {
+      return log_warning(name, " is ", size,
+                         ", but no launcher that Open MPI can reach started this process: it works "
+                         "alone; hint: start ranks by mpirun, or by srun --mpi=pmix");
+    }
+  }
+}
+
+// Open MPI 4 (vader) and 5 (sm) write to 4 MiB a rank in /dev/shm without asking for them, and die
+// where they do not fit.
+void choose_shared_memory() {
+  struct statvfs memory {};
+  const int ranks = launcher_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS"});
+  if (::statvfs("/dev/shm", &memory) != 0 ||
+      memory.f_bavail * memory.f_frsize >> 20 > 5 * static_cast<std::uint64_t>(ranks)) {
+    return;
+  }
+  ::setenv("OMPI_MCA_btl_vader_backing_directory", default_scratch().c_str(), 0);
+  ::setenv("OMPI_MCA_btl_sm_backing_directory", default_scratch().c_str(), 0);
 }
 
 LibrarySymbol find_mpi_library() {
@@ -43,8 +103,8 @@ MpiLibrary* open_mpi_library() {
 }  // namespace
 
 int launcher_rank() {
-  // Open MPI's mpirun, any PMIx launcher (srun --mpi=pmix), PMI-1/2 launchers.
-  return launcher_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"});
+  // Open MPI's mpirun, any PMIx launcher (srun --mpi=pmix).
+  return has_launcher() ? launcher_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) : -1;
 }
 
 int launcher_local_rank() {
@@ -57,7 +117,11 @@ bool launched_as_rank() {
 }
 
 MpiSession::MpiSession() {
-  if (!launched_as_rank()) return;
+  if (!launched_as_rank()) {
+    warn_of_lone_start();
+    return;
+  }
+  choose_shared_memory();
   // A ring also for what is too small for ours (mpi_ring.h): Open MPI's own choice changes the
   // algorithm with size and version, and the bits with it. What the user has set wins.
   setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);

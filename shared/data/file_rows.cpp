@@ -45,11 +45,13 @@ class FileRows : public ImageRows {
   }
 
   std::optional<FileProblem> read(int count, Image& out) override {
-    if (!problem_) problem_ = problem_of(reader_->read(count, out));
+    if (!problem_) {
+      problem_ = unless_too_large([&] { return problem_of(reader_->read(count, out)); });
+    }
     return problem_;
   }
   std::optional<FileProblem> skip(int count) override {
-    if (!problem_) problem_ = problem_of(reader_->skip(count));
+    if (!problem_) problem_ = unless_too_large([&] { return problem_of(reader_->skip(count)); });
     return problem_;
   }
 

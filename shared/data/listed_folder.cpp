@@ -72,7 +72,7 @@ std::optional<FileProblem> unless_unreadable(
     const ImageFolder& folder, const std::string& path,
     const std::function<std::optional<FileProblem>()>& read) {
   try {
-    return read();
+    return unless_too_large(read);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoInput) throw;
     folder.check_present();
@@ -82,8 +82,8 @@ std::optional<FileProblem> unless_unreadable(
 
 FolderListing list_files(const std::string& folder, const std::string& without,
                          const std::function<void()>& on_folder) {
+  require_folder(folder, "check --images");
   const std::optional<FolderId> top = folder_id(folder);
-  if (!top) throw Error(ErrorKind::kNoInput, cat(folder, ": is not a folder"), "check --images");
   std::set<FolderId> entered;
   if (const auto id = folder_id(without)) {
     if (id == top) {
@@ -124,8 +124,9 @@ FolderListing list_files(const std::string& folder, const std::string& without,
 
 std::string reason_with_cure(const std::string& path, const DecodeStatus& status,
                              const std::string& reason) {
-  const bool has_cure = status.unsupported && needs_stretch(path);
-  return has_cure ? cat(reason, "; add --stretch 2,98") : reason;
+  if (!status.unsupported) return reason;
+  const FileReader file(path);
+  return may_be_stretched(ImageBytes(file)) ? cat(reason, "; add --stretch 2,98") : reason;
 }
 
 LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder,
@@ -159,7 +160,8 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
       }
     }
     if (!status.ok) return image_problem(bytes, status, status.problem);
-    image.orientation = exif_orientation(bytes);
+    const FileReader whole(file.path);  // it may be after the pixels
+    image.orientation = exif_orientation(ImageBytes(whole));
     std::string problem;
     if (has_too_many_pixels(image.width, image.height, decoder.max_pixels(), problem)) {
       return FileProblem{.kind = "too-large", .reason = problem};

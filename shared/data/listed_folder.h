@@ -37,7 +37,8 @@ FolderListing list_files(const std::string& folder, const std::string& without,
 // An error about `path` as a file's problem: a reason need not repeat the name.
 FileProblem unreadable(const std::string& path, const Error& error);
 
-// `read()`, but a file that may not be read is a problem like others.
+// `read()`, but a file that may not be read, or that there is no memory for, is a problem like
+// others.
 std::optional<FileProblem> unless_unreadable(
     const ImageFolder& folder, const std::string& path,
     const std::function<std::optional<FileProblem>()>& read);

@@ -24,6 +24,8 @@ namespace {
 // The consumer waits when the next batch comes later than this part of the time since it took the
 // last one.
 constexpr double kWaitShare = 0.02;
+// Between two questions to a consumer that may give up.
+constexpr std::chrono::milliseconds kLook(100);
 
 std::size_t plane_floats(const BatchRequest& request) {
   return static_cast<std::size_t>(request.padded_width_px) *
@@ -153,13 +155,15 @@ class BatchLoader::Pool {
 
   int threads() const { return static_cast<int>(threads_.size()); }
 
-  std::optional<Batch> next() {
+  std::optional<Batch> next(const std::function<bool()>& gives_up) {
     const double since_last_ms = clock_.lap_ms();
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] {
+    while (!done_.wait_for(lock, kLook, [&] {
       return pending_.empty() ? ended_
                               : pending_.front()->finished == slot_count(*pending_.front());
-    });
+    })) {
+      if (gives_up && gives_up()) return std::nullopt;
+    }
     if (pending_.empty()) {
       if (source_error_) std::rethrow_exception(source_error_);
       return std::nullopt;
@@ -341,8 +345,13 @@ BatchLoader::BatchLoader(const SampleSource& source, LoaderOptions options,
 
 BatchLoader::~BatchLoader() = default;
 
-std::optional<Batch> BatchLoader::next() {
-  return pool_->next();
+std::optional<Batch> BatchLoader::next(const std::function<bool()>& gives_up) {
+  try {
+    return pool_->next(gives_up);
+  } catch (const Error& error) {
+    if (!gives_up || error.kind() != ErrorKind::kInterrupted) throw;
+    return std::nullopt;
+  }
 }
 
 int BatchLoader::threads() const {

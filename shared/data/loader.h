@@ -50,9 +50,10 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // The next batch in order, or nullopt after the last. Rethrows what a thread threw while loading
-  // it.
-  std::optional<Batch> next();
+  // The next batch in order, or nullopt after the last. With `gives_up` nullopt also when that says
+  // so while the batch is not there yet, and where a signal ended a thread's wait for its data.
+  // Rethrows what a thread threw while loading it.
+  std::optional<Batch> next(const std::function<bool()>& gives_up = {});
 
   // Decode threads now.
   int threads() const;

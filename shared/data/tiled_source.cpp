@@ -100,6 +100,11 @@ class TiledSource::Window {
     bands_.clear();
     next_band_ = 0;
     problem_.reset();
+    const auto lower = [](const TileRect& a, const TileRect& b) { return a.height < b.height; };
+    const int most = std::max_element(tiles_.begin(), tiles_.end(), lower)->height;
+    const IndexEntry image = images_.index()[image_];
+    const std::string reason = problem_of_row({image.width, image.height}, most);
+    if (!reason.empty()) problem_ = FileProblem{.kind = "too-large", .reason = reason};
   }
 
   static void copy(const TileRect& rect, const Bands& bands, Image& out) {

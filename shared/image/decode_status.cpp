@@ -14,6 +14,7 @@ struct Signature {
   std::size_t offset;
   std::string_view bytes;
   const char* format;
+  const char* cure = "";
 };
 
 using namespace std::string_view_literals;
@@ -29,12 +30,15 @@ constexpr std::array kSignatures = {
     Signature{0, "MM\0*"sv, "TIFF"},
     Signature{0, "II+\0"sv, "TIFF"},
     Signature{0, "MM\0+"sv, "TIFF"},
-    Signature{4, "ftypavif"sv, "AVIF"},
-    Signature{4, "ftyphe"sv, "HEIF"},
-    Signature{4, "ftypmif"sv, "HEIF"},
-    Signature{4, "ftypmsf"sv, "HEIF"},
-    Signature{0, "\0\0\0\x0CjP  "sv, "JPEG 2000"},
-    Signature{0, "\xFF\x0A"sv, "JPEG XL"},
+    Signature{4, "ftypavif"sv, "AVIF", ": avifdec makes a PNG of it"},
+    Signature{4, "ftyphe"sv, "HEIF", ": heif-convert makes a JPEG of it"},
+    Signature{4, "ftypmif"sv, "HEIF", ": heif-convert makes a JPEG of it"},
+    Signature{4, "ftypmsf"sv, "HEIF", ": heif-convert makes a JPEG of it"},
+    Signature{0, "\0\0\0\x0CjP  "sv, "JPEG 2000", ": opj_decompress makes a PNG of it"},
+    Signature{0, "\xFF\x4F\xFF\x51"sv, "JPEG 2000", ": opj_decompress makes a PNG of it"},
+    Signature{0, "\0\0\0\x0CJXL "sv, "JPEG XL", ": djxl makes a PNG of it"},
+    Signature{0, "\xFF\x0A"sv, "JPEG XL", ": djxl makes a PNG of it"},
+    Signature{128, "DICM"sv, "DICOM", ": dcmj2pnm (DCMTK) makes a PNG of it"},
     Signature{0, "8BPS"sv, "Photoshop"},
     Signature{0, "%PDF"sv, "PDF"},
     Signature{0, "<?xml"sv, "XML"},
@@ -44,22 +48,29 @@ constexpr std::array kSignatures = {
     Signature{0, "\x1F\x8B"sv, "gzip"},
 };
 
-}  // namespace
-
-std::string image_format(std::string_view bytes) {
+const Signature& signature_of(std::string_view bytes) {
+  static constexpr Signature kUnknown{0, "", ""};
   for (const Signature& signature : kSignatures) {
     if (bytes.size() >= signature.offset &&
         bytes.substr(signature.offset).starts_with(signature.bytes)) {
-      return signature.format;
+      return signature;
     }
   }
-  return "";
+  return kUnknown;
+}
+
+}  // namespace
+
+std::string image_format(std::string_view bytes) {
+  return signature_of(bytes).format;
 }
 
 std::string describe_other_format(std::string_view bytes, const std::string& wanted) {
   if (bytes.empty()) return cat("not a ", wanted, ": the file is empty");
-  const std::string format = image_format(bytes);
-  if (!format.empty()) return cat("not a ", wanted, " but a ", format, " file");
+  const Signature& found = signature_of(bytes);
+  if (*found.format != '\0') {
+    return cat("not a ", wanted, " but a ", found.format, " file", found.cure);
+  }
   if (const auto foreign = foreign_content(bytes.substr(0, 512))) {
     return cat("not a ", wanted, " but ", foreign->what, ": ", foreign->cure);
   }
@@ -75,6 +86,15 @@ std::string describe_other_format(std::string_view bytes, const std::string& wan
 std::string unusable_reason(const DecodeStatus& status, TruncatedPolicy policy) {
   if (usable(status, policy)) return "";
   return status.ok ? cat("truncated: ", status.first_warning) : status.problem;
+}
+
+DecodeStatus check_range(const std::string& format, int bits, unsigned largest) {
+  if (bits <= 8 || largest >> (bits - 2) > 0) return {.ok = true};
+  const std::string found = largest > 0 ? cat("the largest is ", largest, "; ") : "";
+  return {.ok = false,
+          .problem = cat("a ", format, " of ", bits, "-bit samples, whose range is not known (",
+                         found, "want 8 bits)"),
+          .unsupported = true};
 }
 
 bool has_too_many_pixels(int width, int height, std::uint64_t max_pixels, std::string& problem) {

@@ -51,6 +51,12 @@ inline TruncatedPolicy policy_on_foreign_files(const DecodeStatus& status) {
   return status.is_blank ? TruncatedPolicy::kKeep : TruncatedPolicy::kRefuse;
 }
 
+// Why samples of `bits` do not become 8 bits by their upper ones, of an image whose largest is
+// `largest`; ok where they do. PNG's span the range of their bits by definition (W3C PNG, 12.4), so
+// that one whose upper two bits are empty holds 14 bits or fewer that nobody scaled. What TIFF's
+// span is not in the file: `largest` is 0.
+DecodeStatus check_range(const std::string& format, int bits, unsigned largest);
+
 // Sets `problem` to that of an image with too many pixels and returns true when it has more than
 // `max_pixels`.
 bool has_too_many_pixels(int width, int height, std::uint64_t max_pixels, std::string& problem);

@@ -4,7 +4,8 @@
 // ignored, grey and palettes become RGB, EXIF orientation is ignored (orientation.h has it).
 //
 // PNG   of 16 bits a channel the upper 8 are kept (of 16-bit grey too, which Pillow clips to
-//       white); an animation's first image. A checksum that does not fit is an error.
+//       white), unless check_range() says otherwise; an animation's first image. A checksum that
+//       does not fit is an error.
 // TIFF  photographs of up to 8 bits a sample: grey, RGB, palette, YCbCr, CMYK; strips or tiles,
 //       whatever the compression that this libtiff has; the first page of several. Samples that are
 //       no colours are refused: what they mean is not in the file.
@@ -17,6 +18,7 @@
 
 #include "shared/image/decode_status.h"
 #include "shared/image/image.h"
+#include "shared/image/image_bytes.h"
 #include "shared/image/jpeg.h"
 
 namespace retina {
@@ -46,6 +48,6 @@ DecodeStatus decode_webp(std::string_view bytes, std::uint64_t max_pixels, Image
 
 // A TIFF's first page's orientation tag, 1..8; 1, upright, where there is none or it makes no
 // sense.
-int read_tiff_orientation(std::string_view bytes);
+int read_tiff_orientation(const ImageBytes& bytes);
 
 }  // namespace retina

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,8 +17,10 @@ namespace retina {
 // One per thread, reusable: keeps row buffers between images, and nothing else of any.
 class JpegDecoder {
  public:
-  // Images of more pixels are refused after the header, before anything is allocated for them.
-  explicit JpegDecoder(std::uint64_t max_pixels = kDefaultMaxPixels);
+  // Images of more pixels are refused after the header, before anything is allocated for them;
+  // those that take longer to decode, while they are decoded.
+  explicit JpegDecoder(std::uint64_t max_pixels = kDefaultMaxPixels,
+                       double max_seconds = std::numeric_limits<double>::infinity());
   ~JpegDecoder();
   JpegDecoder(JpegDecoder&&) noexcept;
   JpegDecoder& operator=(JpegDecoder&&) noexcept;

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -22,8 +24,10 @@
 namespace retina {
 namespace {
 
-// A progressive file of thousands of tiny scans takes minutes to decode; real ones have about 10.
-constexpr int kMaxScans = 500;
+// A progressive file of thousands of tiny scans takes minutes to decode, one of 49 million pixels
+// and 500 scans a minute. Real ones have about 10: an image may have as many as together scan this
+// many pixels, within bounds.
+constexpr std::uint64_t kScannedPixels = 2'000'000'000, kMostScans = 500, kLeastMostScans = 50;
 
 // MULDIV255 of Pillow's Convert.c: a * b / 255, rounded.
 int scaled(int a, int b) {
@@ -121,6 +125,8 @@ struct JpegReader {
   bool lacks_rows = false;    // at the end marker, a row of blocks or more too early
   bool is_complete = false;   // every coefficient of every component was in some scan
   std::vector<std::uint8_t> cmyk_row{};
+  double max_seconds = std::numeric_limits<double>::infinity();
+  std::chrono::steady_clock::time_point begin_time{};
 
   static JpegReader& of(j_common_ptr info) { return *static_cast<JpegReader*>(info->client_data); }
 
@@ -151,11 +157,23 @@ struct JpegReader {
 
   static void on_progress(j_common_ptr info) {
     JpegReader& state = of(info);
-    if (state.info.input_scan_number > kMaxScans) {
-      std::snprintf(state.error_text.data(), state.error_text.size(), "more than %d scans",
-                    kMaxScans);
-      std::longjmp(state.escape, 1);
+    const std::uint64_t pixel_count =
+        std::uint64_t{state.info.image_width} * state.info.image_height;
+    const std::uint64_t most =
+        std::clamp(kScannedPixels / pixel_count, kLeastMostScans, kMostScans);
+    if (static_cast<std::uint64_t>(state.info.input_scan_number) > most) {
+      state.refuse("more than %g scans", static_cast<double>(most));
     }
+    const std::chrono::duration<double> elapsed =
+        std::chrono::steady_clock::now() - state.begin_time;
+    if (elapsed.count() >= state.max_seconds) {
+      state.refuse("takes longer than %g seconds to decode", state.max_seconds);
+    }
+  }
+
+  [[noreturn]] void refuse(const char* format, double limit) {
+    std::snprintf(error_text.data(), error_text.size(), format, limit);
+    std::longjmp(escape, 1);
   }
 
   static void no_output(j_common_ptr) {}
@@ -180,6 +198,7 @@ struct JpegReader {
     warning_count = 0;
     lacks_memory = ended_early = ran_dry = lacks_rows = is_complete = false;
     error_text[0] = warning_text[0] = '\0';
+    begin_time = std::chrono::steady_clock::now();
     if (!create()) return false;
     if (setjmp(escape) != 0) return false;
     source.begin(bytes);
@@ -378,8 +397,10 @@ struct JpegDecoder::State {
   }
 };
 
-JpegDecoder::JpegDecoder(std::uint64_t max_pixels) : state_(std::make_unique<State>()) {
+JpegDecoder::JpegDecoder(std::uint64_t max_pixels, double max_seconds)
+    : state_(std::make_unique<State>()) {
   state_->max_pixels = max_pixels;
+  state_->reader.max_seconds = max_seconds;
 }
 
 JpegDecoder::~JpegDecoder() = default;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "shared/image/image_file.h"
 
@@ -12,13 +13,22 @@ namespace {
 constexpr int kUpright = 1;
 constexpr std::uint16_t kOrientationTag = 0x0112, kShortType = 3;
 constexpr std::size_t kEntryBytes = 12;
+constexpr std::string_view kExifMark("Exif\0\0", 6);  // of WebP and PNG some writers put it, too
+
+std::uint32_t number_of(std::string_view bytes, bool is_big_endian) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    value =
+        value << 8 | static_cast<unsigned char>(bytes[is_big_endian ? i : bytes.size() - 1 - i]);
+  }
+  return value;
+}
 
 // Numbers of either byte order; nothing outside the text.
 class TiffReader {
  public:
-  explicit TiffReader(std::string_view bytes) : bytes_(bytes) {
-    big_endian_ = bytes_.substr(0, 2) == "MM";
-  }
+  explicit TiffReader(std::string_view bytes)
+      : bytes_(bytes), big_endian_(bytes.substr(0, 2) == "MM") {}
 
   bool is_tiff() const {
     return (big_endian_ || bytes_.substr(0, 2) == "II") && number(2, 2) == 42U;
@@ -26,17 +36,12 @@ class TiffReader {
 
   std::optional<std::uint32_t> number(std::size_t at, std::size_t size) const {
     if (at > bytes_.size() || bytes_.size() - at < size) return std::nullopt;
-    std::uint32_t value = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      value =
-          value << 8 | static_cast<unsigned char>(bytes_[at + (big_endian_ ? i : size - 1 - i)]);
-    }
-    return value;
+    return number_of(bytes_.substr(at, size), big_endian_);
   }
 
  private:
   std::string_view bytes_;
-  bool big_endian_ = false;
+  bool big_endian_;
 };
 
 int orientation_of_tiff(std::string_view bytes) {
@@ -54,36 +59,50 @@ int orientation_of_tiff(std::string_view bytes) {
   return kUpright;
 }
 
-int orientation_of_jpeg(std::string_view jpeg) {
-  constexpr std::string_view kExif("Exif\0\0", 6);
-  constexpr unsigned char kApp1 = 0xE1, kStartOfScan = 0xDA, kFill = 0xFF;
-  std::size_t at = 2;  // past the start of the image
-  while (at + 4 <= jpeg.size() && static_cast<unsigned char>(jpeg[at]) == 0xFF) {
-    const auto marker = static_cast<unsigned char>(jpeg[at + 1]);
-    if (marker == kFill) {
-      ++at;
-      continue;
+// Fewer at the file's end.
+std::string piece(ImageBytes& file, std::uint64_t at, std::size_t count) {
+  std::string bytes(count, '\0');
+  bytes.resize(file.read_at(at, bytes.data(), count));
+  return bytes;
+}
+
+// The first EXIF data of a JPEG's segments or of the chunks of a PNG or WebP; empty: none.
+std::string exif_of(ImageBytes& file, const std::string& format) {
+  constexpr std::size_t kMostBytes = 1 << 16;  // of a chunk: the first directory is in them
+  constexpr int kMostPieces = 1 << 20;         // a PNG has one for each 8 KiB
+  const bool is_jpeg = format == "JPEG", is_png = format == "PNG";
+  std::uint64_t at = is_jpeg ? 2 : is_png ? 8 : 12;
+  for (int i = 0; i < kMostPieces; ++i) {
+    const std::string head = piece(file, at, is_jpeg ? 4 : 8);
+    if (head.size() < (is_jpeg ? 4 : 8)) return "";
+    if (is_jpeg) {
+      const std::uint32_t length = number_of(head.substr(2), true);
+      const bool is_fill = head.starts_with("\xFF\xFF");
+      if (head[0] != '\xFF' || head[1] == '\xDA' || (length < 2 && !is_fill)) return "";
+      std::string content = head[1] == '\xE1' ? piece(file, at + 4, length - 2) : "";
+      if (content.starts_with(kExifMark)) return content;
+      at += is_fill ? 1 : 2 + length;
+    } else {
+      const std::uint64_t length = number_of(head.substr(is_png ? 0 : 4, 4), is_png);
+      if (head.substr(is_png ? 4 : 0, 4) == (is_png ? "eXIf" : "EXIF")) {
+        return piece(file, at + 8, std::min<std::uint64_t>(length, kMostBytes));
+      }
+      at += 8 + length + (is_png ? 4 : length % 2);
     }
-    if (marker == kStartOfScan) break;
-    const std::size_t length = static_cast<std::size_t>(static_cast<unsigned char>(jpeg[at + 2]))
-                                   << 8 |
-                               static_cast<unsigned char>(jpeg[at + 3]);
-    if (length < 2) break;
-    const std::string_view content = jpeg.substr(at + 4, length - 2);
-    if (marker == kApp1 && content.substr(0, kExif.size()) == kExif) {
-      return orientation_of_tiff(content.substr(kExif.size()));
-    }
-    at += 2 + length;
   }
-  return kUpright;
+  return "";
 }
 
 }  // namespace
 
-int exif_orientation(std::string_view file) {
-  const std::string format = image_format(file);
-  if (format == "JPEG") return orientation_of_jpeg(file);
-  return format == "TIFF" ? read_tiff_orientation(file) : kUpright;
+int exif_orientation(ImageBytes file) {
+  const std::string format = image_format(piece(file, 0, 16));
+  if (format == "TIFF") return read_tiff_orientation(file);
+  if (!is_image_format(format)) return kUpright;
+  std::string exif = exif_of(file, format);
+  file.rethrow();
+  if (exif.starts_with(kExifMark)) exif.erase(0, kExifMark.size());
+  return orientation_of_tiff(exif);
 }
 
 Image upright(const Image& stored, int orientation) {

@@ -7,12 +7,16 @@
 #include <string_view>
 
 #include "shared/image/image.h"
+#include "shared/image/image_bytes.h"
 
 namespace retina {
 
-// 1..8 from a JPEG's first EXIF segment or a TIFF's first page; 1, upright, where there is none or
-// it makes no sense, and of other formats.
-int exif_orientation(std::string_view file);
+// 1..8 from a JPEG's first EXIF segment, a PNG's or WebP's EXIF chunk or a TIFF's first page; 1,
+// upright, where there is none or it makes no sense, and of other formats.
+int exif_orientation(ImageBytes file);
+inline int exif_orientation(std::string_view file) {
+  return exif_orientation(ImageBytes(file));
+}
 
 // Whether width and height change places in the upright image.
 constexpr bool is_turned_sideways(int orientation) {

@@ -131,6 +131,7 @@ void RowReader::note_warning(int warnings_before) {
 
 void RowReader::update() {
   status_ = rows_->status();
+  if (status_.unsupported) return;  // all of the file
   if (!status_.ok) {
     const bool began_before = warning_row_ && format_ != "TIFF";
     const std::string first =
@@ -171,14 +172,13 @@ const DecodeStatus& RowReader::skip(int count) {
   return status_;
 }
 
-bool needs_stretch(const std::string& path) {
-  FileReader file(path);
-  ImageBytes bytes(file);
+bool may_be_stretched(ImageBytes bytes) {
   std::array<char, kStartBytes> start{};
   const std::size_t count = bytes.read_at(0, start.data(), start.size());
   bytes.rethrow();
-  if (image_format({start.data(), count}) != "TIFF") return false;
-  return !open_tiff_rows(bytes, false).status.ok && open_tiff_rows(bytes, true).status.ok;
+  const std::string format = image_format({start.data(), count});
+  if (format == "TIFF") return open_tiff_rows(bytes, true).status.ok;
+  return format == "PNG" && open_png_rows(bytes, true).rows != nullptr;
 }
 
 DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out) {

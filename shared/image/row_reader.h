@@ -24,8 +24,8 @@ struct RowOptions {
   int jpeg_shrink = 1;  // 2, 4 or 8 divides a JPEG's sides by it, rounded up
   // Whole numbers of 9 to 16 bits a sample become 8 so, after a pass over the whole file; negative
   // ones too. Of more than three samples a pixel the first three are red, green and blue, of two
-  // the first is grey. Without it TIFFs with such samples are refused, and of a PNG's 16 bits the
-  // upper 8 are kept. Images of 8 bits are not stretched.
+  // the first is grey. Without it such samples are refused or brought to 8 bits as check_range()
+  // says. Images of 8 bits are not stretched.
   std::optional<Stretch> stretch{};
 };
 
@@ -75,9 +75,9 @@ class RowReader {
   std::optional<int> warning_row_{};  // of the complaint that status() tells, after the header
 };
 
-// Whether the file is refused without a stretch and taken with one, by its header. Throws as
+// Whether a stretch reads a file that is unsupported without one, by its header. Throws as
 // FileReader.
-bool needs_stretch(const std::string& path);
+bool may_be_stretched(ImageBytes bytes);
 
 // decode_any_image() with a stretch, of `bytes` with kDefaultMaxPixels at most.
 DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out);

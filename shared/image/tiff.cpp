@@ -57,9 +57,7 @@ std::optional<DecodeStatus> unknown_samples(const TiffFile& file) {
     default:
       return unsupported("of signed or complex samples (want 8-bit colours)");
   }
-  if (bits > 8) {
-    return unsupported(cat("of ", bits, "-bit samples, whose range is not known (want 8 bits)"));
-  }
+  if (DecodeStatus status = check_range("TIFF", bits, 0); !status.ok) return status;
   if ((file.field<std::uint32_t>(TIFFTAG_SUBFILETYPE) & FILETYPE_REDUCEDIMAGE) != 0) {
     return unsupported("whose first page is a preview of another (a camera's raw file?)");
   }
@@ -124,16 +122,6 @@ std::uint32_t row_pixels_of(const TiffFile& file, std::uint32_t width) {
   return (width + tile - 1) / tile * tile;
 }
 
-// Plain pixels take their room in the file, unless some are left out.
-bool is_cut(TiffFile& file, std::uint64_t pixels, std::size_t size_bytes) {
-  if (file.field<std::uint16_t>(TIFFTAG_COMPRESSION) != COMPRESSION_NONE) return false;
-  const bool has_few_chroma = file.field<std::uint16_t>(TIFFTAG_PHOTOMETRIC) == PHOTOMETRIC_YCBCR;
-  const std::uint64_t samples =
-      has_few_chroma ? 1 : file.field<std::uint16_t>(TIFFTAG_SAMPLESPERPIXEL);
-  const std::uint64_t bits = file.field<std::uint16_t>(TIFFTAG_BITSPERSAMPLE);
-  return pixels * samples * bits / 8 > size_bytes && !file.has_left_out();
-}
-
 // The pixels of the first page.
 class TiffPixels {
  public:
@@ -164,29 +152,29 @@ class TiffPixels {
     image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
     width_ = static_cast<int>(image_.width);
     image_.width = row_pixels_of(file_, image_.width);
-    if (TIFFIsTiled(file_.get()) != 0 || file_.has_left_out()) set_parts();
+    set_parts();
     warnings_before_ = file_.warning_count();
     return {.ok = true};
   }
-
-  // Of a row of whole tiles.
-  int row_pixels() const { return static_cast<int>(image_.width); }
 
   // `count` rows from row `from` on, to the beginning of `rgb`, which gets the room that takes.
   // False where they are damaged.
   bool read(int from, int count, std::vector<std::uint8_t>& rgb) {
     const auto rows = static_cast<std::uint32_t>(count);
-    const std::size_t pixels = std::size_t{image_.width} * rows;
+    const auto width = static_cast<std::size_t>(width_);
     if (part_rows_ > 0) {
-      rgb.resize(std::size_t{3} * static_cast<std::size_t>(width_) * rows);
+      rgb.resize(3 * width * rows);
       return read_parts(static_cast<std::uint32_t>(from), rows, rgb.data());
     }
-    // A strip may be the whole image: in place.
-    rgb.resize(4 * pixels);
+    // A strip or tile may be the whole image: in place.
+    rgb.resize(std::size_t{4} * image_.width * rows);
     image_.row_offset = from;
     auto* const packed = reinterpret_cast<std::uint32_t*>(rgb.data());
     if (TIFFRGBAImageGet(&image_, packed, image_.width, rows) != 1) return false;
-    pack_rgb(rgb.data(), pixels, is_premultiplied_, rgb.data());
+    for (std::size_t row = 0; row < rows; ++row) {
+      pack_rgb(rgb.data() + 4 * row * image_.width, width, is_premultiplied_,
+               rgb.data() + 3 * row * width);
+    }
     return true;
   }
 
@@ -198,23 +186,19 @@ class TiffPixels {
           "with gdal_translate -co SPARSE_OK=FALSE");
     }
     if (!ok) return file_.damaged("its pixels cannot be read");
-    DecodeStatus status{.ok = true, .warning_count = file_.warning_count()};
-    if (status.warning_count > 0) status.first_warning = file_.last_warning();
-    // JPEG data that end early are filled up with grey, and only this tells.
-    status.truncated = file_.warning_count() > warnings_before_;
-    return status;
+    return file_.read_status(warnings_before_);
   }
 
  private:
-  // Of a file of tiles, or that leaves some out.
+  // Of a file with several tiles in a row, or that leaves some out.
   void set_parts() {
     const bool is_tiled = TIFFIsTiled(file_.get()) != 0;
+    part_width_ = is_tiled ? file_.field<std::uint32_t>(TIFFTAG_TILEWIDTH) : image_.width;
+    part_width_ = std::clamp(part_width_, 1U, image_.width);
+    if (part_width_ == image_.width && file_.left_out_count() == 0) return;
     const auto rows =
         file_.field<std::uint32_t>(is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP);
     part_rows_ = std::clamp(rows, 1U, kMaxSidePx);
-    part_width_ = is_tiled ? file_.field<std::uint32_t>(TIFFTAG_TILEWIDTH) : image_.width;
-    part_width_ = std::clamp(part_width_, 1U, image_.width);
-    part_.resize(std::size_t{part_width_} * std::min(part_rows_, image_.height));
   }
 
   // One by one: a row of tiles in libtiff's four bytes a pixel is large, and libtiff takes what is
@@ -224,31 +208,36 @@ class TiffPixels {
     for (std::uint32_t y = 0; y < rows; y += part_rows_) {
       const std::uint32_t high = std::min(part_rows_, rows - y);
       for (std::uint32_t x = 0; x < width; x += part_width_) {
-        if (!read_part(x, from + y, high)) return false;
+        const std::optional<std::size_t> stride = read_part(x, from + y, high);
+        if (!stride) return false;
         const auto* const packed = reinterpret_cast<const std::uint8_t*>(part_.data());
         for (std::size_t row = 0; row < high; ++row) {
-          pack_rgb(packed + 4 * row * part_width_, std::min(part_width_, width - x),
-                   is_premultiplied_, rgb + 3 * ((y + row) * width + x));
+          pack_rgb(packed + 4 * row * *stride, std::min(part_width_, width - x), is_premultiplied_,
+                   rgb + 3 * ((y + row) * width + x));
         }
       }
     }
     return true;
   }
 
-  bool read_part(std::uint32_t x, std::uint32_t y, std::uint32_t rows) {
+  // To part_, where its rows are so many pixels apart, 0 where all are the same; nothing where it
+  // cannot be read.
+  std::optional<std::size_t> read_part(std::uint32_t x, std::uint32_t y, std::uint32_t rows) {
     const int planes = image_.isContig != 0 ? 1 : image_.samplesperpixel;
     int left_out = 0;
     for (int plane = 0; plane < planes; ++plane) {
       left_out += file_.is_left_out(file_.part_at(x, y, static_cast<std::uint16_t>(plane))) ? 1 : 0;
     }
     if (left_out == planes) {
-      std::fill(part_.begin(), part_.end(), pixel_without_data());
-      return true;
+      part_.assign(part_width_, pixel_without_data());
+      return 0;
     }
     is_partly_left_out_ = is_partly_left_out_ || left_out > 0;
     image_.row_offset = static_cast<int>(y);
     image_.col_offset = static_cast<int>(x);
-    return TIFFRGBAImageGet(&image_, part_.data(), part_width_, rows) == 1;
+    part_.resize(std::size_t{part_width_} * rows);
+    if (TIFFRGBAImageGet(&image_, part_.data(), part_width_, rows) != 1) return std::nullopt;
+    return part_width_;
   }
 
   // As libtiff packs it. Every sample is the file's nodata.
@@ -286,12 +275,8 @@ class TiffBands : public FormatRows {
   TiffBands(const ImageBytes& bytes, const ImageSize& size)
       : file_(bytes, std::min(pixels_of(size), kDefaultMaxPixels)), size_(size) {}
 
-  DecodeStatus open(std::uint64_t size_bytes) {
+  DecodeStatus open() {
     if (file_.get() == nullptr) return file_.damaged("no directory");
-    if (is_cut(file_, pixels_of(size_), size_bytes)) {
-      return file_.damaged("the file ends too early");
-    }
-    if (DecodeStatus status = begin(); !status.ok) return status;
     const bool is_tiled = TIFFIsTiled(file_.get()) != 0;
     const auto rows =
         file_.field<std::uint32_t>(is_tiled ? TIFFTAG_TILELENGTH : TIFFTAG_ROWSPERSTRIP);
@@ -304,6 +289,9 @@ class TiffBands : public FormatRows {
                              " rows, which must be held in memory: ", problem,
                              "; make it one of small tiles with tiffcp -t"));
     }
+    problem = file_.check_parts();
+    if (!problem.empty()) return file_.damaged(problem);
+    if (DecodeStatus status = begin(); !status.ok) return status;
     set_tile_buffer(is_tiled);
     return status();
   }
@@ -341,6 +329,7 @@ class TiffBands : public FormatRows {
   // whole KiB.
   void set_tile_buffer(bool is_tiled) {
     if (!is_tiled || file_.field<std::uint16_t>(TIFFTAG_COMPRESSION) != COMPRESSION_NONE) return;
+    if (file_.left_out_count() == file_.part_count()) return;
     tile_.resize(static_cast<std::size_t>(std::max<tmsize_t>(TIFFTileSize(file_.get()), 0)));
     TIFFReadBufferSetup(file_.get(), tile_.data(), std::ssize(tile_));
   }
@@ -390,28 +379,11 @@ class TiffSampleRows : public TiffBands {
   }
 
   bool is_deep() const override { return bits_ > 8; }
-  bool read_deep_row(std::uint16_t* rgb) override {
-    const std::optional<std::size_t> row = next_in_band();
-    if (!row) return false;
-    const std::size_t count = 3 * static_cast<std::size_t>(size().width);
-    std::copy_n(band_.data() + *row * count, count, rgb);
-    return true;
-  }
-  bool read_row(std::uint8_t* rgb) override {
-    const std::optional<std::size_t> row = next_in_band();
-    if (!row) return false;
-    const std::size_t count = 3 * static_cast<std::size_t>(size().width);
-    const std::uint16_t* const from = band_.data() + *row * count;
-    std::transform(from, from + count, rgb,
-                   [](std::uint16_t sample) { return static_cast<std::uint8_t>(sample); });
-    return true;
-  }
+  bool read_deep_row(std::uint16_t* rgb) override { return copy_row(rgb); }
+  bool read_row(std::uint8_t* rgb) override { return copy_row(rgb); }
   DecodeStatus status() const override {
-    if (!ok()) return file().damaged("its samples cannot be read");
-    DecodeStatus status{.ok = true, .warning_count = file().warning_count()};
-    if (status.warning_count > 0) status.first_warning = file().last_warning();
-    status.truncated = file().warning_count() > warnings_before_;
-    return status;
+    return ok() ? file().read_status(warnings_before_)
+                : file().damaged("its samples cannot be read");
   }
 
  private:
@@ -437,12 +409,23 @@ class TiffSampleRows : public TiffBands {
                              "interpretation ",
                              photometric, ")"));
     }
-    has_left_out_ = file().has_left_out();
     const double half = is_signed_ ? 1U << (bits_ - 1) : 0, most = (1U << bits_) - 1;
     const double nodata = std::clamp(file().nodata(), -half, most - half);
     nodata_ = static_cast<unsigned>(static_cast<int>(nodata)) & ((1U << bits_) - 1);
     warnings_before_ = file().warning_count();
     return {.ok = true};
+  }
+
+  // The next row, of samples that fit.
+  template <class Sample>
+  bool copy_row(Sample* rgb) {
+    const std::optional<std::size_t> row = next_in_band();
+    if (!row) return false;
+    const std::size_t count = 3 * static_cast<std::size_t>(size().width);
+    const std::uint16_t* const from = band_.data() + *row * count;
+    std::transform(from, from + count, rgb,
+                   [](std::uint16_t sample) { return static_cast<Sample>(sample); });
+    return true;
   }
 
   bool read_band(int first, int count) override {
@@ -460,7 +443,7 @@ class TiffSampleRows : public TiffBands {
         const std::uint32_t part =
             file().part_at(static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(first),
                            static_cast<std::uint16_t>(plane));
-        const bool is_here = !has_left_out_ || !file().is_left_out(part);
+        const bool is_here = !file().is_left_out(part);
         if (is_here && !read_part(is_tiled, part)) return false;
         for (int y = 0; y < count; ++y) {
           put(is_here ? part_.data() + y * row_bytes : nullptr, std::min(width, size().width - x),
@@ -512,7 +495,7 @@ class TiffSampleRows : public TiffBands {
 
   unsigned bits_ = 0, nodata_ = 0;
   int samples_ = 0, warnings_before_ = 0;
-  bool is_separate_ = false, is_signed_ = false, is_inverted_ = false, has_left_out_ = false;
+  bool is_separate_ = false, is_signed_ = false, is_inverted_ = false;
   std::vector<std::uint8_t> part_{};   // a strip or tile
   std::vector<std::uint16_t> band_{};  // [rows, width, 3]
 };
@@ -524,8 +507,8 @@ DecodeStatus read_tiff_size(std::string_view bytes, int& width, int& height) {
   return file.get() == nullptr ? file.damaged("no directory") : size_of(file, width, height);
 }
 
-int read_tiff_orientation(std::string_view bytes) {
-  const TiffFile file(ImageBytes(bytes), 0);
+int read_tiff_orientation(const ImageBytes& bytes) {
+  const TiffFile file(bytes, 0);
   if (file.get() == nullptr) return ORIENTATION_TOPLEFT;
   const auto orientation = file.field<std::uint16_t>(TIFFTAG_ORIENTATION);
   return orientation >= 1 && orientation <= 8 ? orientation : ORIENTATION_TOPLEFT;
@@ -535,11 +518,13 @@ DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image
   const std::uint64_t pixels = pixels_of({.width = out.width, .height = out.height});
   TiffFile file(ImageBytes(bytes), pixels);
   if (file.get() == nullptr) return file.damaged("no directory");
-  if (is_cut(file, pixels, bytes.size())) return file.damaged("the file ends too early");
+  if (const auto problem = file.check_parts(); !problem.empty()) return file.damaged(problem);
   TiffPixels page(file);
   DecodeStatus status = page.begin();
   if (!status.ok) return status;
-  if (has_too_many_pixels(page.row_pixels(), out.height, max_pixels, status.problem)) {
+  const auto row_pixels =
+      static_cast<int>(row_pixels_of(file, static_cast<std::uint32_t>(out.width)));
+  if (has_too_many_pixels(row_pixels, out.height, max_pixels, status.problem)) {
     status.ok = false;
     return status;
   }
@@ -565,7 +550,7 @@ OpenRows open_tiff_rows(ImageBytes& bytes, bool is_deep) {
   } else {
     rows = std::make_unique<TiffRows>(bytes, size);
   }
-  out.status = rows->open(bytes.size_bytes());
+  out.status = rows->open();
   if (out.status.ok) out.rows = std::move(rows);
   return out;
 }

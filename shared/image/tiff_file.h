@@ -3,6 +3,7 @@
 
 #include <tiffio.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdarg>
@@ -22,13 +23,13 @@ namespace retina {
 
 class TiffFile {
  public:
-  // `pixels`: of the image, as far as it is known; strips and tiles that claim far more fail.
-  TiffFile(const ImageBytes& bytes, std::uint64_t pixels) : bytes_(bytes) {
+  // `pixels`: of the image, as far as it is known.
+  TiffFile(const ImageBytes& bytes, std::uint64_t pixels)
+      : bytes_(bytes), most_bytes_(kSpareBytes + std::max(8 * pixels, bytes.size_bytes())) {
     const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(
         TIFFOpenOptionsAlloc(), TIFFOpenOptionsFree);
     if (!options) throw std::bad_alloc();
-    TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(),
-                                        static_cast<tmsize_t>(kSpareBytes + 8 * pixels));
+    TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), static_cast<tmsize_t>(most_bytes_));
     TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
     TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
     tiff_ = TIFFClientOpenExt("image", "r", this, read, write, seek, close, size, map, unmap,
@@ -70,16 +71,44 @@ class TiffFile {
     return TIFFIsTiled(tiff_) != 0 ? TIFFComputeTile(tiff_, x, y, 0, plane)
                                    : TIFFComputeStrip(tiff_, y, plane);
   }
-  // Whether GDAL (SPARSE_OK) left it out because no pixel of it has data.
+  // Whether GDAL (SPARSE_OK) left it out because no pixel of it has data. Of a file whose parts
+  // check_parts() found in order.
   bool is_left_out(std::uint32_t part) const {
     return TIFFGetStrileByteCount(tiff_, part) == 0 && TIFFGetStrileOffset(tiff_, part) == 0;
   }
-  bool has_left_out() {
+  std::uint32_t left_out_count() const {
+    std::uint32_t left_out = 0;
+    for (std::uint32_t part = part_count(); part > 0;) left_out += is_left_out(--part) ? 1 : 0;
+    return left_out;
+  }
+  // What is wrong with the size of strips or tiles and with where they are; "" where each is in the
+  // file or left out. libtiff (4.5) reads plain ones by their offset alone, whatever is there,
+  // takes plain tiles of no size but their pixels', and has zeros in the place of what is not
+  // listed.
+  std::string check_parts() {
+    const bool is_tiled = TIFFIsTiled(tiff_) != 0;
+    const auto compression = field<std::uint16_t>(TIFFTAG_COMPRESSION);
+    const char* const kind = is_tiled ? "tile" : "strip";
+    const std::uint64_t whole = is_tiled ? TIFFTileSize64(tiff_) : TIFFStripSize64(tiff_);
+    if (whole == 0 || whole > most_bytes_) {
+      return cat("its ", kind, "s take ", whole, " bytes each (want at most ", most_bytes_, ")");
+    }
+    if (compression == COMPRESSION_OJPEG) return "";  // whose places are in other tags
+    const std::uint64_t end = bytes_.size_bytes(), listed = listed_part_count();
     const std::uint32_t count = part_count();
-    std::uint32_t part = 0;
-    while (part < count && !is_left_out(part)) ++part;
-    // Where the file lists too few, libtiff puts zeros.
-    return part < count && listed_part_count() >= count;
+    for (std::uint32_t part = 0; part < count; ++part) {
+      if (is_left_out(part)) {
+        if (listed >= count) continue;
+        return cat("it lists ", listed, " of its ", count, " ", kind, "s");
+      }
+      const std::uint64_t at = TIFFGetStrileOffset(tiff_, part);
+      const std::uint64_t bytes = TIFFGetStrileByteCount(tiff_, part);
+      const std::uint64_t least = compression == COMPRESSION_NONE ? plain_bytes(part) : 1;
+      const std::uint64_t most = is_tiled && compression == COMPRESSION_NONE ? least : end;
+      if (at > 0 && bytes >= least && bytes <= most && bytes <= end && at <= end - bytes) continue;
+      return cat(kind, " ", part, " is not in the file (", bytes, " bytes at byte ", at, ")");
+    }
+    return "";
   }
   // The sample of a pixel without data, as GDAL notes it; 0 without a note.
   double nodata() const {
@@ -89,16 +118,23 @@ class TiffFile {
     return std::isfinite(value) ? std::round(value) : 0;
   }
 
-  DecodeStatus damaged(const char* problem = "") const {
+  DecodeStatus damaged(const std::string& problem) const {
     bytes_.rethrow();
-    const char* const text = error_[0] != '\0' ? error_.data() : problem;
+    const std::string text = error_[0] != '\0' ? error_.data() : problem;
     return {.ok = false, .problem = cat("damaged TIFF: ", text), .warning_count = warning_count_};
   }
+  // Of what has been read. JPEG data that end early are filled up with grey, and only a warning
+  // that comes after those of the header tells.
+  DecodeStatus read_status(int warnings_before) const {
+    return {.ok = true,
+            .warning_count = warning_count_,
+            .first_warning = warning_.data(),
+            .truncated = warning_count_ > warnings_before};
+  }
   int warning_count() const { return warning_count_; }
-  const char* last_warning() const { return warning_.data(); }
 
  private:
-  // What libtiff may take at once beside the pixels of a strip or tile.
+  // What libtiff and a strip or tile may take at once, however small image and file are.
   static constexpr std::uint64_t kSpareBytes = std::uint64_t{64} << 20;
 
   using Text = std::array<char, 200>;
@@ -115,16 +151,24 @@ class TiffFile {
     }
     return value;
   }
+  // What the pixels of a strip or tile take that is not compressed.
+  std::uint64_t plain_bytes(std::uint32_t part) const {
+    if (TIFFIsTiled(tiff_) != 0) return TIFFTileSize64(tiff_);
+    const auto height = field<std::uint32_t>(TIFFTAG_IMAGELENGTH);
+    const auto rows = std::clamp(field<std::uint32_t>(TIFFTAG_ROWSPERSTRIP), 1U, height);
+    const std::uint32_t first = part % ((height + rows - 1) / rows) * rows;
+    return TIFFVStripSize64(tiff_, std::min(rows, height - first));
+  }
   // How many strips or tiles the page's directory says where they are of. TIFF 6.0, section 2.
   std::uint64_t listed_part_count() {
     const bool is_big = TIFFIsBigTIFF(tiff_) != 0;
-    const ttag_t tag = TIFFIsTiled(tiff_) != 0 ? TIFFTAG_TILEOFFSETS : TIFFTAG_STRIPOFFSETS;
     std::uint64_t at = TIFFCurrentDirOffset(tiff_);
     const std::uint64_t count =
         is_big ? number_at<std::uint64_t>(at) : number_at<std::uint16_t>(at);
     at += is_big ? 8 : 2;
     for (std::uint64_t i = 0; i < count && at < bytes_.size_bytes(); ++i, at += is_big ? 20 : 12) {
-      if (number_at<std::uint16_t>(at) != tag) continue;
+      const auto tag = number_at<std::uint16_t>(at);
+      if (tag != TIFFTAG_TILEOFFSETS && tag != TIFFTAG_STRIPOFFSETS) continue;
       return is_big ? number_at<std::uint64_t>(at + 4) : number_at<std::uint32_t>(at + 4);
     }
     return 0;
@@ -173,6 +217,7 @@ class TiffFile {
   static void unmap(thandle_t, void*, toff_t) {}
 
   ImageBytes bytes_;
+  std::uint64_t most_bytes_;  // of a strip or tile
   std::uint64_t at_ = 0;
   TIFF* tiff_ = nullptr;
   Text error_{}, warning_{};

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
+#include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/image/decode_status.h"
 
 namespace retina {
 
@@ -16,6 +19,13 @@ std::vector<int> tile_starts(int length_px, const TileGrid& grid) {
     starts.push_back(std::min(length_px - grid.side_px, starts.back() + stride_px));
   }
   return starts;
+}
+
+std::string problem_of_row(const ImageSize& image, int tile_height_px) {
+  std::string problem;
+  const int height = std::min(image.height, tile_height_px);
+  if (!has_too_many_pixels(image.width, height, (std::uint64_t{1} << 30) / 3, problem)) return "";
+  return cat("a row of its tiles is an ", problem, "; smaller tiles need less");
 }
 
 std::vector<TileRect> tiles_of(const ImageSize& image, const TileGrid& grid) {

@@ -1,6 +1,7 @@
 // How a large image is cut into overlapping tiles, for packing, detection and drawing.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "shared/image/resize.h"
@@ -24,6 +25,10 @@ struct TileGrid {
 // (get_slice_bboxes). Ascending, from 0; they cover the side, and an interval as long as the
 // overlap at most lies whole in one of them.
 std::vector<int> tile_starts(int length_px, const TileGrid& grid);
+
+// Why a row of tiles of an image, which is held in memory, is too large: more than 1 GiB; empty
+// where it is not.
+std::string problem_of_row(const ImageSize& image, int tile_height_px);
 
 // All tiles of an image, row by row.
 std::vector<TileRect> tiles_of(const ImageSize& image, const TileGrid& grid);

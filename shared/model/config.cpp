@@ -97,15 +97,10 @@ void write_detector(JsonWriter& json, const ModelConfig& config) {
   json.field("p6_from_c5", config.p6_from_c5);
   write_numbers(json, "anchor_sizes", config.anchor_sizes);
   json.field("anchor_offset", config.anchor_offset);
-  const ModelConfig defaults;
-  if (config.anchors_per_location != defaults.anchors_per_location) {
-    json.field("anchors_per_location", config.anchors_per_location);
-  }
-  if (config.keep_ratio != defaults.keep_ratio) json.field("keep_ratio", config.keep_ratio);
-  if (config.fpn_channels != defaults.fpn_channels) {
-    json.field("fpn_channels", config.fpn_channels);
-  }
-  if (config.head_convs != defaults.head_convs) json.field("head_convs", config.head_convs);
+  json.field("anchors_per_location", config.anchors_per_location);
+  json.field("keep_ratio", config.keep_ratio);
+  json.field("fpn_channels", config.fpn_channels);
+  json.field("head_convs", config.head_convs);
 }
 
 void read_detector(const JsonView& json, ModelConfig& config) {
@@ -115,14 +110,11 @@ void read_detector(const JsonView& json, ModelConfig& config) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     config.anchor_sizes.push_back(sizes.at(i).as_double());
   }
-  // Files from before the field have anchors at the cells' corners.
-  if (json.has("anchor_offset")) config.anchor_offset = json.at("anchor_offset").as_double();
-  if (json.has("anchors_per_location")) {
-    config.anchors_per_location = read_int(json.at("anchors_per_location"));
-  }
-  if (json.has("keep_ratio")) config.keep_ratio = json.at("keep_ratio").as_bool();
-  if (json.has("fpn_channels")) config.fpn_channels = read_int(json.at("fpn_channels"));
-  if (json.has("head_convs")) config.head_convs = read_int(json.at("head_convs"));
+  config.anchor_offset = json.at("anchor_offset").as_double();
+  config.anchors_per_location = read_int(json.at("anchors_per_location"));
+  config.keep_ratio = json.at("keep_ratio").as_bool();
+  config.fpn_channels = read_int(json.at("fpn_channels"));
+  config.head_convs = read_int(json.at("head_convs"));
   config.head_norm = choose("head_norm", kHeadNorms, json.at("head_norm").as_string());
 }
 

@@ -37,6 +37,10 @@ c10::CachingDeviceAllocator::DeviceStats stats_of(const c10::Device& device) {
 c10::Device choose_device(DeviceChoice wanted) {
   const bool has_gpu = !visible_gpus().empty();
   if (wanted == DeviceChoice::kCuda && !has_gpu) {
+    if (!at::globalContext().hasCUDART()) {
+      throw Error(ErrorKind::kUnavailable, "--device cuda: this program was built without CUDA",
+                  "take the package with cuda in its name, or build with FLAVOUR=cuda");
+    }
     throw Error(ErrorKind::kUnavailable, "--device cuda: no GPU found",
                 "check nvidia-smi, start the container with --gpus all, or use --device cpu");
   }

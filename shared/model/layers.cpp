@@ -5,10 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <optional>
-
 #include "shared/base/error.h"
-#include "shared/model/fused_conv.h"
 #include "shared/ops/bias_relu.h"
 
 namespace retina {
@@ -50,18 +47,7 @@ at::Tensor Conv::with(const Values& values, const at::Tensor& input, const Epilo
     return at::conv2d(pixels, values.weight, offset, stride_, padding_, /*dilation=*/1, groups_);
   };
   // cuDNN's has no bias: LibTorch adds it in a pass of its own.
-  if (input.is_cuda()) {
-    if (then.relu && groups_ == 1) {
-      const std::optional<at::Tensor> fused = fused_in_scope({.x = input,
-                                                              .weight = values.weight,
-                                                              .bias = bias,
-                                                              .residual = then.residual,
-                                                              .stride = stride_,
-                                                              .padding = padding_});
-      if (fused) return *fused;
-    }
-    return with_epilogue(convolved(input, {}), bias, then);
-  }
+  if (input.is_cuda()) return with_epilogue(convolved(input, {}), bias, then);
   // LibTorch 2.11 on CPUs with AMX, in bfloat16, with strides over one or two pixels: parts of the
   // output, and gradients of weights that meet nothing but padding, stay unwritten. Tiny, so in
   // f32.

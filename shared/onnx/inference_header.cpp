@@ -11,9 +11,8 @@
 namespace retina {
 namespace {
 
-// Versions of the header. What reads detectors alone refuses a classifier by its version. Part of
-// the format; never renumber.
-constexpr int kDetectorVersion = 1, kClassifierVersion = 2;
+// Part of the format; never renumber.
+constexpr int kVersion = 3;
 // Of an image whose size is known: those of --onnx-static.
 constexpr std::int64_t kMostSidePx = 16384;
 
@@ -55,8 +54,7 @@ OnnxForm read_form(const JsonView& json) {
 std::string InferenceHeader::to_json() const {
   JsonWriter json;
   const bool detects = task == Task::kDetection;
-  json.begin_object().field("format_version", detects ? kDetectorVersion : kClassifierVersion);
-  if (!detects) json.field("task", word_of(kTasks, task));
+  json.begin_object().field("format_version", kVersion).field("task", word_of(kTasks, task));
   json.field("checkpoint", hex64(checkpoint_hash));
   write_form(json, form);
   if (detects) {
@@ -69,11 +67,10 @@ std::string InferenceHeader::to_json() const {
 }
 
 InferenceHeader parse_inference_header(std::string_view json, const std::string& path) {
-  const JsonFile file = parse_versioned_json(json, path, kClassifierVersion);
+  const JsonFile file = parse_versioned_json(json, path, kVersion);
   const JsonView root = file.root();
   InferenceHeader header;
-  // Only what is something else than a detector says so.
-  if (root.has("task")) header.task = read_word(root.at("task"), kTasks);
+  header.task = read_word(root.at("task"), kTasks);
   header.config_json = root.at("config").as_string();
   header.categories = read_categories(root.at("categories"));
   header.checkpoint_hash = parse_hex64(root.at("checkpoint").as_string(), path);

@@ -10,6 +10,7 @@
 
 #include "shared/ops/atss_formulas.h"
 #include "shared/ops/dispatch.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -128,6 +129,10 @@ at::Tensor atss_match_anchors(const at::Tensor& anchors, const std::vector<Pixel
   RETINA_CHECK(boxes.scalar_type() == anchors.scalar_type() && boxes.device() == anchors.device());
   RETINA_CHECK(offsets.dim() == 1 && offsets.size(0) >= 1 && offsets.scalar_type() == at::kLong);
   RETINA_CHECK(!grids.empty() && grids.size() <= std::size_t{kernels::kMaxLevels});
+  if (is_replaced(OwnKernel::kAssigners, anchors)) {
+    return atss_match_anchors(anchors.cpu(), grids, boxes.cpu(), offsets.cpu())
+        .to(anchors.device());
+  }
   const at::Tensor all_anchors = anchors.detach().contiguous();
   const at::Tensor all_boxes = boxes.detach().contiguous(), all_offsets = offsets.contiguous();
   const std::int64_t image_count = offsets.size(0) - 1, box_count = boxes.size(0);

@@ -1,6 +1,8 @@
 #include "shared/ops/batch_norm.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
@@ -13,6 +15,7 @@
 #include "shared/ops/batch_norm_formulas.h"
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -254,6 +257,13 @@ at::Tensor batch_norm_relu(const at::Tensor& x, const BatchNorm& what) {
                    (residual.sizes() == x.sizes() && residual.scalar_type() == x.scalar_type() &&
                     residual.device() == x.device()),
                "residual ", residual.sizes());
+  if (is_replaced(OwnKernel::kBatchNorm, x)) {
+    at::Tensor y =
+        at::batch_norm(x, what.weight, what.bias, what.running_mean, what.running_var,
+                       /*training=*/true, what.momentum, what.eps, /*cudnn_enabled=*/true);
+    if (residual.defined()) y = y + residual;
+    return what.relu ? y.relu() : y;
+  }
   return BatchNormRelu::apply(x, what.weight, what.bias,
                               residual.defined() ? Optional(residual) : std::nullopt, what);
 }

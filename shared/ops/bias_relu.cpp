@@ -1,6 +1,7 @@
 #include "shared/ops/bias_relu.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/threshold_backward.h>
@@ -12,6 +13,7 @@
 
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -36,23 +38,29 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+at::ScalarType computed_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 void apply_in_place(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& residual,
                     bool relu) {
+  if (is_replaced(OwnKernel::kBiasRelu, x)) {
+    at::Tensor sum = x.to(computed_type(x));
+    if (bias.defined()) sum = sum + bias.view({-1, 1, 1});
+    if (residual.defined()) sum = sum + residual;
+    x.copy_(relu ? sum.relu() : sum);
+    return;
+  }
   const at::MemoryFormat format = x.suggest_memory_format();
   RETINA_CHECK(x.is_contiguous(format), "strides ", x.strides());
   const at::Tensor added = residual.defined() ? residual.contiguous(format) : residual;
   kernels::for_stored_type_of(x, [&](auto type) {
     using Stored = decltype(type);
-    using Element = kernels::Element<Stored>;
-    using T = kernels::Loaded<Stored>;
-    const at::Tensor shift =
-        bias.defined() ? bias.to(c10::CppTypeToScalarType<T>::value).contiguous() : bias;
+    const at::Tensor shift = bias.defined() ? bias.to(computed_type(x)).contiguous() : bias;
     const kernels::BiasRelu<Stored> arguments = {
-        .values = reinterpret_cast<Stored*>(x.mutable_data_ptr<Element>()),
-        .bias = shift.defined() ? shift.const_data_ptr<T>() : nullptr,
-        .residual = added.defined()
-                        ? reinterpret_cast<const Stored*>(added.const_data_ptr<Element>())
-                        : nullptr,
+        .values = kernels::write_data<Stored>(x),
+        .bias = kernels::read_data<kernels::Loaded<Stored>>(shift),
+        .residual = kernels::read_data<Stored>(added),
         .count = x.numel(),
         .channel_count = x.size(1),
         .channel_stride = format == at::MemoryFormat::ChannelsLast ? 1 : x.size(2) * x.size(3),
@@ -64,8 +72,7 @@ void apply_in_place(const at::Tensor& x, const at::Tensor& bias, const at::Tenso
 
 // In f32, of f64 in f64.
 at::Tensor sum_of_channels(const at::Tensor& gradient) {
-  const at::ScalarType wide = gradient.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return gradient.sum({0, 2, 3}, /*keepdim=*/false, wide);
+  return gradient.sum({0, 2, 3}, /*keepdim=*/false, computed_type(gradient));
 }
 
 // The same as bias_relu_backward()'s with a bias, in one pass.
@@ -137,7 +144,8 @@ class AddBiasRelu : public torch::autograd::Function<AddBiasRelu> {
 BiasReluGradients bias_relu_backward(const at::Tensor& y, const at::Tensor& dy, bool wants_bias) {
   RETINA_CHECK(y.dim() == 4 && dy.sizes() == y.sizes() && dy.scalar_type() == y.scalar_type(),
                dy.sizes());
-  if (wants_bias && y.is_cuda() && y.numel() > 0) return passed_and_summed(y, dy);
+  const bool has_kernel = y.is_cuda() && !is_replaced(OwnKernel::kBiasRelu, y);
+  if (wants_bias && has_kernel && y.numel() > 0) return passed_and_summed(y, dy);
   const at::Tensor gradient = at::threshold_backward(dy, y, 0);
   return {gradient, wants_bias ? sum_of_channels(gradient) : at::Tensor()};
 }

@@ -12,105 +12,35 @@ namespace {
 
 }  // namespace
 
-template <class T>
-const char* match_cuda(const Match<T>&, void*) {
-  unavailable();
-}
-template <class T>
-const char* atss_cuda(const Atss<T>&, void*) {
-  unavailable();
-}
-template <class T>
-const char* ignore_partial_cuda(const IgnorePartial<T>&, void*) {
-  unavailable();
-}
-template <class T>
-const char* nms_cuda(const Nms<T>&, void*) {
-  unavailable();
-}
-template <class Stored>
-const char* focal_cuda(const Focal<Stored>&, void*) {
-  unavailable();
-}
-template <class Stored>
-const char* box_loss_cuda(const BoxLoss<Stored>&, void*) {
-  unavailable();
-}
 const char* prepare_images_cuda(const PrepareImages&, void*) {
   unavailable();
 }
-template <class Stored>
-const char* dropout_cuda(const Dropout<Stored>&, void*) {
-  unavailable();
-}
-template <class Stored>
-const char* bias_relu_cuda(const BiasRelu<Stored>&, void*) {
-  unavailable();
-}
-template <class Stored>
-const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>&, void*) {
-  unavailable();
-}
-template <class Stored>
-const char* group_norm_forward_cuda(const GroupNormForward<Stored>&, void*) {
-  unavailable();
-}
-template <class Stored>
-const char* group_norm_backward_cuda(const GroupNormBackward<Stored>&, void*) {
-  unavailable();
-}
-template <class Stored>
-const char* batch_norm_forward_cuda(const BatchNormForward<Stored>&, void*) {
-  unavailable();
-}
-template <class Stored>
-const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>&, void*) {
-  unavailable();
-}
 
-template const char* match_cuda(const Match<float>&, void*);
-template const char* match_cuda(const Match<double>&, void*);
-template const char* atss_cuda(const Atss<float>&, void*);
-template const char* atss_cuda(const Atss<double>&, void*);
-template const char* ignore_partial_cuda(const IgnorePartial<float>&, void*);
-template const char* ignore_partial_cuda(const IgnorePartial<double>&, void*);
-template const char* nms_cuda(const Nms<float>&, void*);
-template const char* nms_cuda(const Nms<double>&, void*);
-template const char* focal_cuda(const Focal<float>&, void*);
-template const char* focal_cuda(const Focal<double>&, void*);
-template const char* focal_cuda(const Focal<Bfloat16>&, void*);
-template const char* focal_cuda(const Focal<Float16>&, void*);
-template const char* box_loss_cuda(const BoxLoss<float>&, void*);
-template const char* box_loss_cuda(const BoxLoss<double>&, void*);
-template const char* box_loss_cuda(const BoxLoss<Bfloat16>&, void*);
-template const char* box_loss_cuda(const BoxLoss<Float16>&, void*);
-template const char* dropout_cuda(const Dropout<float>&, void*);
-template const char* dropout_cuda(const Dropout<double>&, void*);
-template const char* dropout_cuda(const Dropout<Bfloat16>&, void*);
-template const char* dropout_cuda(const Dropout<Float16>&, void*);
-template const char* bias_relu_cuda(const BiasRelu<float>&, void*);
-template const char* bias_relu_cuda(const BiasRelu<double>&, void*);
-template const char* bias_relu_cuda(const BiasRelu<Bfloat16>&, void*);
-template const char* bias_relu_cuda(const BiasRelu<Float16>&, void*);
-template const char* bias_relu_backward_cuda(const BiasReluBackward<float>&, void*);
-template const char* bias_relu_backward_cuda(const BiasReluBackward<double>&, void*);
-template const char* bias_relu_backward_cuda(const BiasReluBackward<Bfloat16>&, void*);
-template const char* bias_relu_backward_cuda(const BiasReluBackward<Float16>&, void*);
-template const char* group_norm_forward_cuda(const GroupNormForward<float>&, void*);
-template const char* group_norm_forward_cuda(const GroupNormForward<double>&, void*);
-template const char* group_norm_forward_cuda(const GroupNormForward<Bfloat16>&, void*);
-template const char* group_norm_forward_cuda(const GroupNormForward<Float16>&, void*);
-template const char* group_norm_backward_cuda(const GroupNormBackward<float>&, void*);
-template const char* group_norm_backward_cuda(const GroupNormBackward<double>&, void*);
-template const char* group_norm_backward_cuda(const GroupNormBackward<Bfloat16>&, void*);
-template const char* group_norm_backward_cuda(const GroupNormBackward<Float16>&, void*);
-template const char* batch_norm_forward_cuda(const BatchNormForward<float>&, void*);
-template const char* batch_norm_forward_cuda(const BatchNormForward<double>&, void*);
-template const char* batch_norm_forward_cuda(const BatchNormForward<Bfloat16>&, void*);
-template const char* batch_norm_forward_cuda(const BatchNormForward<Float16>&, void*);
-template const char* batch_norm_backward_cuda(const BatchNormBackward<float>&, void*);
-template const char* batch_norm_backward_cuda(const BatchNormBackward<double>&, void*);
-template const char* batch_norm_backward_cuda(const BatchNormBackward<Bfloat16>&, void*);
-template const char* batch_norm_backward_cuda(const BatchNormBackward<Float16>&, void*);
+// A kernel of f32 and f64, and of the 16-bit types, too.
+#define RETINA_STUB(kernel, Arguments)                         \
+  template <class T>                                           \
+  const char* kernel(const Arguments<T>&, void*) {             \
+    unavailable();                                             \
+  }                                                            \
+  template const char* kernel(const Arguments<float>&, void*); \
+  template const char* kernel(const Arguments<double>&, void*);
+#define RETINA_STORED_STUB(kernel, Arguments)                     \
+  RETINA_STUB(kernel, Arguments)                                  \
+  template const char* kernel(const Arguments<Bfloat16>&, void*); \
+  template const char* kernel(const Arguments<Float16>&, void*);
+
+RETINA_STUB(match_cuda, Match)
+RETINA_STUB(atss_cuda, Atss)
+RETINA_STUB(ignore_partial_cuda, IgnorePartial)
+RETINA_STUB(nms_cuda, Nms)
+RETINA_STORED_STUB(focal_cuda, Focal)
+RETINA_STORED_STUB(box_loss_cuda, BoxLoss)
+RETINA_STORED_STUB(dropout_cuda, Dropout)
+RETINA_STORED_STUB(bias_relu_cuda, BiasRelu)
+RETINA_STORED_STUB(bias_relu_backward_cuda, BiasReluBackward)
+RETINA_STORED_STUB(group_norm_forward_cuda, GroupNormForward)
+RETINA_STORED_STUB(group_norm_backward_cuda, GroupNormBackward)
+RETINA_STORED_STUB(batch_norm_forward_cuda, BatchNormForward)
+RETINA_STORED_STUB(batch_norm_backward_cuda, BatchNormBackward)
 
 }  // namespace retina::kernels

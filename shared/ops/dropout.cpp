@@ -10,6 +10,7 @@
 
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -42,15 +43,17 @@ constexpr std::int64_t kMostValues = std::int64_t{1} << 32;  // of an image, and
 constexpr int kMostLayers = 1 << 16;
 
 at::Tensor masked(const at::Tensor& x, double p, const at::Tensor& slots, const DropoutDraw& draw) {
+  if (is_replaced(OwnKernel::kDropout, x)) {
+    return masked(x.cpu(), p, slots.cpu(), draw).to(x.device());
+  }
   // The order of x where that is one of the two: nothing is copied.
   const at::MemoryFormat format = x.suggest_memory_format();
   const at::Tensor values = x.contiguous(format), image_slots = slots.contiguous();
   const at::Tensor out = at::empty_like(values);
   kernels::for_stored_type_of(x, [&](auto type) {
     using Stored = decltype(type);
-    using Element = kernels::Element<Stored>;
     const kernels::Dropout<Stored> arguments = {
-        .values = reinterpret_cast<const Stored*>(values.const_data_ptr<Element>()),
+        .values = kernels::read_data<Stored>(values),
         .slots = image_slots.const_data_ptr<std::int64_t>(),
         .image_count = x.size(0),
         .value_count = x.numel() / x.size(0),
@@ -61,7 +64,7 @@ at::Tensor masked(const at::Tensor& x, double p, const at::Tensor& slots, const 
         .layer = static_cast<std::uint32_t>(draw.layer),
         .threshold = static_cast<std::uint64_t>(std::ceil(std::ldexp(p, 53))),
         .scale = static_cast<kernels::Loaded<Stored>>(1 / (1 - p)),
-        .out = reinterpret_cast<Stored*>(out.mutable_data_ptr<Element>())};
+        .out = kernels::write_data<Stored>(out)};
     kernels::run_implementation("dropout", values, arguments, kernels::dropout_cpu<Stored>,
                                 kernels::dropout_cuda<Stored>);
   });

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/group_norm.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -12,6 +13,7 @@
 #include "shared/ops/dispatch.h"
 #include "shared/ops/group_norm_formulas.h"
 #include "shared/ops/kernels.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -226,6 +228,10 @@ at::Tensor group_norm_relu(const at::Tensor& x, std::int64_t group_count, const 
   for (const at::Tensor& parameter : {weight, bias}) {
     RETINA_CHECK(parameter.dim() == 1 && parameter.size(0) == channels);
     RETINA_CHECK(parameter.scalar_type() == type && parameter.device() == x.device());
+  }
+  if (is_replaced(OwnKernel::kGroupNorm, x)) {
+    const at::Tensor y = at::group_norm(x.to(type), group_count, weight, bias, eps);
+    return y.relu().to(x.scalar_type()).contiguous(x.suggest_memory_format());
   }
   return GroupNormRelu::apply(x, weight, bias, group_count, eps);
 }

@@ -16,6 +16,7 @@
 #include "shared/ops/box_formulas.h"
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -249,20 +250,29 @@ LossSums with_head_loss(const HeadLossInput& input, const std::vector<at::Tensor
     std::int64_t anchor = 0;
     for (std::size_t i = 0; i < input.levels.size(); ++i) {
       const at::Tensor& values = input.levels[i];
-      loss.levels[i] = {
-          .values = reinterpret_cast<const Stored*>(values.const_data_ptr<Element<Stored>>()),
-          .gradient = reinterpret_cast<Stored*>(gradients[i].mutable_data_ptr<Element<Stored>>()),
-          .first_anchor = anchor,
-          .anchor_count = values.size(1)};
-      if (!deltas.empty()) {
-        loss.levels[i].deltas =
-            reinterpret_cast<const Stored*>(deltas[i].const_data_ptr<Element<Stored>>());
-      }
+      loss.levels[i] = {.values = read_data<Stored>(values),
+                        .gradient = write_data<Stored>(gradients[i]),
+                        .first_anchor = anchor,
+                        .anchor_count = values.size(1)};
+      if (!deltas.empty()) loss.levels[i].deltas = read_data<Stored>(deltas[i]);
       anchor += values.size(1);
     }
     body(loss);
   });
   return {.sums = sums, .gradients = std::move(gradients)};
+}
+
+// On the CPU, and back from it.
+at::Tensor here(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.cpu() : tensor;
+}
+std::vector<at::Tensor> here(std::vector<at::Tensor> tensors) {
+  for (at::Tensor& tensor : tensors) tensor = here(tensor);
+  return tensors;
+}
+LossSums back(LossSums loss, c10::Device device) {
+  for (at::Tensor& gradient : loss.gradients) gradient = gradient.to(device);
+  return {.sums = loss.sums.to(device), .gradients = std::move(loss.gradients)};
 }
 
 // What the class loss's kernels get besides the head's outputs.
@@ -274,6 +284,16 @@ struct ClassLossInput {
 };
 LossSums class_loss(const ClassLossInput& input, ClassLossKind kind, const FocalOptions& options) {
   RETINA_CHECK(input.labels.dim() == 1 && input.labels.scalar_type() == at::kLong);
+  if (is_replaced(OwnKernel::kLosses, input.labels)) {
+    const HeadLossInput& head = input.head;
+    return back(class_loss({.head = {here(head.matches), here(head.weights), here(head.levels)},
+                            .labels = here(input.labels),
+                            .deltas = here(input.deltas),
+                            .anchors = here(input.anchors),
+                            .boxes = here(input.boxes)},
+                           kind, options),
+                input.labels.device());
+  }
   const auto body = [&]<class Stored>(const HeadLoss<Stored>& head) {
     using T = Loaded<Stored>;
     Focal<Stored> arguments = {.head = head,
@@ -339,6 +359,12 @@ LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& ancho
   RETINA_CHECK(deltas.front().size(2) == 4);
   kernels::check_boxes(anchors, boxes, input);
   RETINA_CHECK(options.smooth_l1_beta > 0 && options.target_std > 0);
+  if (is_replaced(OwnKernel::kLosses, matches)) {
+    using kernels::here;
+    return kernels::back(
+        box_loss(here(deltas), here(anchors), here(boxes), here(matches), here(weights), options),
+        matches.device());
+  }
   const at::Tensor all_anchors = anchors.contiguous(), all_boxes = boxes.contiguous();
   const auto body = [&]<class Stored>(const kernels::HeadLoss<Stored>& head) {
     using T = kernels::Loaded<Stored>;

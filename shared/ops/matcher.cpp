@@ -12,6 +12,7 @@
 
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -200,6 +201,9 @@ at::Tensor match_anchors(const at::Tensor& anchors, const at::Tensor& boxes,
   RETINA_CHECK(boxes.scalar_type() == anchors.scalar_type() && boxes.device() == anchors.device());
   RETINA_CHECK(offsets.dim() == 1 && offsets.size(0) >= 1 && offsets.scalar_type() == at::kLong);
   RETINA_CHECK(options.background_iou <= options.foreground_iou);
+  if (is_replaced(OwnKernel::kAssigners, anchors)) {
+    return match_anchors(anchors.cpu(), boxes.cpu(), offsets.cpu(), options).to(anchors.device());
+  }
   const at::Tensor all_anchors = anchors.detach().contiguous();
   const at::Tensor all_boxes = boxes.detach().contiguous(), all_offsets = offsets.contiguous();
   const at::Tensor matches =

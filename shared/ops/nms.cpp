@@ -8,6 +8,7 @@
 
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -51,6 +52,10 @@ constexpr std::int64_t kMaxOffsetBoxes = 1000;
 // [N, M] bool. `boxes` [N, M, 4] of each image by falling score; `labels` [N, M], or undefined: all
 // of one class.
 at::Tensor kept(const at::Tensor& boxes, const at::Tensor& labels, double iou_threshold) {
+  if (is_replaced(OwnKernel::kNms, boxes)) {
+    const at::Tensor classes = labels.defined() ? labels.cpu() : labels;
+    return kept(boxes.cpu(), classes, iou_threshold).to(boxes.device());
+  }
   const std::int64_t image_count = boxes.size(0), count = boxes.size(1);
   const at::Tensor keep = at::empty({image_count, count}, boxes.options().dtype(at::kBool));
   const std::int64_t words = boxes.is_cuda() ? (count + 63) / 64 : 0;

@@ -7,6 +7,7 @@
 
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
+#include "shared/ops/own_kernels.h"
 
 namespace retina {
 namespace kernels {
@@ -39,6 +40,9 @@ at::Tensor prepare_images(const at::Tensor& block, const at::Tensor& rows,
   RETINA_CHECK(block.is_contiguous() && rows.is_contiguous() && block.device() == rows.device());
   constexpr auto kRowBytes = static_cast<std::int64_t>(sizeof(ImageRow));
   RETINA_CHECK(rows.numel() % kRowBytes == 0);
+  if (is_replaced(OwnKernel::kPrepareImages, block)) {
+    return prepare_images(block.cpu(), rows.cpu(), images).to(block.device());
+  }
   const c10::DeviceGuard guard(block.device());
   const at::Tensor out =
       at::empty({rows.numel() / kRowBytes, 3, images.padded_height_px, images.padded_width_px},

@@ -12,6 +12,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/signals.h"
 #include "shared/base/text_encoding.h"
 #include "shared/base/url.h"
 #include "shared/base/version.h"
@@ -19,7 +20,7 @@
 namespace retina {
 namespace {
 
-constexpr std::size_t kMostRefusalBytes = 8192;
+constexpr std::size_t kMostRefusalBytes = 8192, kMostHeaderBytes = 256 << 10;
 constexpr long kConnectSeconds = 20, kLinkLocalSeconds = 3, kMostRedirects = 5;
 constexpr long kSlowBytesPerSecond = 1024;
 
@@ -35,6 +36,7 @@ struct Exchange {
   std::exception_ptr thrown{};
   CURL* curl = nullptr;
   bool stays_here = false;  // with plain http
+  std::size_t header_bytes = 0;
 };
 
 template <class Value>
@@ -53,7 +55,12 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::size_t on_header(const char* data, std::size_t size, std::size_t count, void* user) {
-  HttpHead& head = static_cast<Exchange*>(user)->answer.head;
+  Exchange& exchange = *static_cast<Exchange*>(user);
+  if ((exchange.header_bytes += size * count) > kMostHeaderBytes) {
+    exchange.answer.problem = "its headers have no end";
+    return 0;
+  }
+  HttpHead& head = exchange.answer.head;
   const std::string_view line(data, size * count);
   if (line.starts_with("HTTP/")) {  // a new response: of a redirect, or behind a 100
     head = {};
@@ -84,7 +91,7 @@ std::size_t on_body(const char* data, std::size_t size, std::size_t count, void*
   }
   if (answer.head.status < 200 || answer.head.status >= 300) {
     answer.refusal += bytes.substr(0, kMostRefusalBytes - answer.refusal.size());
-    return bytes.size();
+    return answer.refusal.size() < kMostRefusalBytes ? bytes.size() : 0;  // it may have no end
   }
   try {
     if (exchange.take(answer.head, bytes)) return bytes.size();
@@ -98,12 +105,13 @@ std::size_t on_body(const char* data, std::size_t size, std::size_t count, void*
 // Called at least once a second.
 int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   Exchange& exchange = *static_cast<Exchange*>(user);
-  if (!exchange.stop.stop_requested()) return 0;
+  if (!is_stopping(exchange.stop)) return 0;
   exchange.answer.was_stopped = true;
   return 1;
 }
 
-// libcurl has the place of its own distribution compiled in, and the packages carry it to others.
+// CURL_CA_BUNDLE's or SSL_CERT_FILE's, in curl's order, else the system's. libcurl has the place of
+// its own distribution compiled in, and the packages carry it to others.
 std::string certificates() {
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* const value = std::getenv(name);
@@ -171,7 +179,6 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   const bool is_local = is_loopback(request.url);
   Exchange exchange{.take = take, .stop = stop, .curl = curl, .stays_here = is_local};
   std::array<char, CURL_ERROR_SIZE> reason{};
-  curl_easy_reset(curl);  // its connection stays
   set(curl, CURLOPT_URL, request.url.c_str());
   const bool is_plain = request.url.starts_with("http:");
   set(curl, CURLOPT_PROTOCOLS_STR, is_plain ? "http" : "https");
@@ -181,6 +188,7 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   // Ranges side by side are to have a connection each, which HTTP/2 would join into one.
   set(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(curl, CURLOPT_NOSIGNAL, 1L);
+  set(curl, CURLOPT_QUICK_EXIT, 1L);  // a stop does not wait for a name server
   set(curl, CURLOPT_ERRORBUFFER, reason.data());
   set(curl, CURLOPT_USERAGENT, cat("retina-batch/", kProjectVersion).c_str());
   set(curl, CURLOPT_CONNECTTIMEOUT, request.is_link_local ? kLinkLocalSeconds : kConnectSeconds);
@@ -213,11 +221,10 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   set(curl, CURLOPT_HTTPHEADER, headers.get());
 
   const CURLcode code = curl_easy_perform(curl);
-  if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   HttpAnswer& answer = exchange.answer;
   if (!answer.problem.empty()) {
     answer.is_hopeless = true;
-  } else if (code != CURLE_OK) {
+  } else if (code != CURLE_OK && answer.refusal.size() < kMostRefusalBytes) {
     answer.problem = reason.front() != '\0' ? reason.data() : curl_easy_strerror(code);
     answer.is_hopeless = is_hopeless(code);
   }
@@ -225,8 +232,11 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   if (curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after_s) == CURLE_OK) {
     answer.retry_after_s = retry_after_s;
   }
-  // A handle that failed early (no such host) refuses options when it is used again.
+  // Its connection stays, nothing that points here. A handle that failed early (no such host)
+  // refuses options when it is used again.
+  curl_easy_reset(curl);
   if (code != CURLE_OK) handle_ = std::make_unique<Handle>();
+  if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   return answer;
 }
 

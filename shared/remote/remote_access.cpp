@@ -1,7 +1,9 @@
 #include "shared/remote/remote_access.h"
 
 #include <curl/curl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,11 +12,14 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/signals.h"
 #include "shared/base/text_encoding.h"
 #include "shared/base/url.h"
 #include "shared/remote/retries.h"
@@ -24,22 +29,29 @@ namespace {
 
 // The oldest version of Azure's interface that takes the tokens of an identity is 2017-11-09.
 constexpr const char* kAzureVersion = "x-ms-version: 2021-08-06";
+constexpr const char* kIdentityHost = "http://169.254.169.254";  // link-local: no way to listen on
 constexpr const char* kIdentityPath =
     "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2F"
     "storage.azure.com%2F";
 constexpr const char* kHashOfNothing =  // SHA-256
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 constexpr std::int64_t kRenewBeforeSeconds = 300;
+constexpr std::size_t kMostTokenBytes = 64 << 10;  // of IMDS's answer
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
+// Whether it may stand in a header: a line break would begin another one.
+bool is_one_line(const std::string& text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](unsigned char c) { return c < ' ' || c == '\x7f'; });
 }
 
 // The first of them that is set.
-std::string variable(std::initializer_list<const char*> names, const char* otherwise) {
+std::string variable(std::initializer_list<const char*> names, const char* otherwise = "") {
   for (const char* name : names) {
-    if (std::string value = variable(name); !value.empty()) return value;
+    const char* const value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    if (is_one_line(value)) return value;
+    throw Error(ErrorKind::kUsage, cat(name, ": holds a line break or another control character"),
+                "set it to one line");
   }
   return otherwise;
 }
@@ -47,6 +59,35 @@ std::string variable(std::initializer_list<const char*> names, const char* other
 std::string without_slashes(std::string text) {
   while (text.ends_with('/')) text.pop_back();
   return text;
+}
+
+void check_encrypted(const std::string& subject, const std::string& url) {
+  if (url.starts_with("https://") || (url.starts_with("http://") && is_loopback(url))) return;
+  throw Error(ErrorKind::kUsage,
+              cat(subject, ": is not encrypted: anybody on the way could read and change it (got ",
+                  public_url(url), ")"),
+              "give an https:// URL; http:// is for this machine's own 127.0.0.1 and localhost");
+}
+
+// The URL of a service in the first of these variables that is set.
+std::string endpoint(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const std::string url = without_slashes(variable({name}));
+    if (url.empty()) continue;
+    check_encrypted(name, url);
+    return url;
+  }
+  return "";
+}
+
+// Neither a core file nor what a handler of core_pattern gets in its place, which no limit keeps
+// from it, has this process's memory. PR_SET_DUMPABLE, too, would take it from Open MPI's ranks,
+// which read each other's (CMA).
+void keep_memory_out_of_cores() {
+  const rlimit none{};
+  ::setrlimit(RLIMIT_CORE, &none);
+  const Descriptor filter("/proc/self/coredump_filter", O_WRONLY);
+  if (!filter || ::write(filter.get(), "0", 1) != 1) ::prctl(PR_SET_DUMPABLE, 0);
 }
 
 // All but RFC 3986's unreserved characters and slashes as %XX: what SigV4 signs, too.
@@ -70,6 +111,33 @@ std::string decoded(const std::string& text) {
   const std::unique_ptr<char, decltype(&curl_free)> plain(
       curl_easy_unescape(nullptr, text.c_str(), static_cast<int>(text.size()), &size), curl_free);
   return plain ? std::string(plain.get(), static_cast<std::size_t>(size)) : text;
+}
+
+// A text whose escapes are resolved, %XX in any case and applied as often as may be, + as the space
+// that it is in a query; and where in the text each character begins, and the end.
+struct Unescaped {
+  std::string text{};
+  std::vector<std::size_t> begins{};
+};
+Unescaped unescaped(const std::string& given) {
+  Unescaped now{.text = given, .begins = std::vector<std::size_t>(given.size() + 1)};
+  std::iota(now.begins.begin(), now.begins.end(), std::size_t{0});
+  for (bool has_changed = true; std::exchange(has_changed, false);) {
+    Unescaped next;
+    for (std::size_t at = 0; at < now.text.size();) {
+      const std::string digits = now.text[at] == '%' ? now.text.substr(at + 1, 2) : "";
+      const bool is_escape =
+          digits.size() == 2 && digits.find_first_not_of("0123456789ABCDEFabcdef") == digits.npos;
+      next.text += is_escape ? static_cast<char>(std::stoi(digits, nullptr, 16)) : now.text[at];
+      next.begins.push_back(now.begins[at]);
+      at += is_escape ? 3 : 1;
+      has_changed |= is_escape;
+    }
+    next.begins.push_back(given.size());
+    now = std::move(next);
+  }
+  std::replace(now.text.begin(), now.text.end(), '+', ' ');
+  return now;
 }
 
 // "" or why libcurl will not take the URL.
@@ -110,11 +178,7 @@ RemoteAccess::RemoteAccess(const std::string& given) : name_(public_url(given)) 
 }
 
 void RemoteAccess::open_http(const std::string& url) {
-  if (url.starts_with("http:") && !is_loopback(url)) {
-    throw Error(ErrorKind::kUsage,
-                cat(name_, ": is not encrypted: anybody on the way could read and change it"),
-                "give an https:// URL; http:// is for this machine's own 127.0.0.1 and localhost");
-  }
+  check_encrypted(name_, url);
   const std::size_t end = url.find_first_of("?#");
   base_ = without_slashes(url.substr(0, end));
   if (const std::string problem = syntax_problem(base_); !problem.empty()) {
@@ -145,14 +209,14 @@ void RemoteAccess::open_azure(const std::string& path) {
   }
   service_ = Service::kAzure;
   const std::string account = path.substr(0, account_end);
-  const std::string endpoint = variable("AZURE_STORAGE_ENDPOINT");
-  base_ = cat(endpoint.empty() ? cat("https://", account, ".blob.core.windows.net")
-                               : without_slashes(endpoint),
+  const std::string host = endpoint({"AZURE_STORAGE_ENDPOINT"});
+  base_ = cat(host.empty() ? cat("https://", account, ".blob.core.windows.net") : host,
               encoded(path.substr(account_end)));
   headers_ = {kAzureVersion};
-  query_ = variable("AZURE_STORAGE_SAS_TOKEN");
+  query_ = variable({"AZURE_STORAGE_SAS_TOKEN"});
   if (query_.starts_with('?')) query_.erase(0, 1);
   has_identity_ = query_.empty();
+  if (has_identity_) keep_memory_out_of_cores();  // before the first token
   keep_secret(query_);
 }
 
@@ -166,10 +230,9 @@ void RemoteAccess::open_s3(const std::string& path) {
   service_ = Service::kS3;
   const std::string folder = bucket_end == std::string::npos ? "" : path.substr(bucket_end);
   const std::string region = variable({"AWS_REGION", "AWS_DEFAULT_REGION"}, "us-east-1");
-  const std::string endpoint =
-      without_slashes(variable({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, ""));
-  if (!endpoint.empty()) {
-    base_ = cat(endpoint, "/", bucket);
+  const std::string host = endpoint({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+  if (!host.empty()) {
+    base_ = cat(host, "/", bucket);
   } else if (bucket.find('.') != std::string::npos) {
     // Amazon's certificate is for one label before its name.
     base_ = cat("https://s3.", region, ".amazonaws.com/", bucket);
@@ -177,7 +240,8 @@ void RemoteAccess::open_s3(const std::string& path) {
     base_ = cat("https://", bucket, ".s3.", region, ".amazonaws.com");
   }
   base_ += encoded(folder);
-  const std::string id = variable("AWS_ACCESS_KEY_ID"), secret = variable("AWS_SECRET_ACCESS_KEY");
+  const std::string id = variable({"AWS_ACCESS_KEY_ID"}),
+                    secret = variable({"AWS_SECRET_ACCESS_KEY"});
   if (id.empty() || secret.empty()) return;
   // S3 wants the hash of the body, none here, which libcurl 7.88 computes but does not send.
   headers_.push_back(cat("x-amz-content-sha256: ", kHashOfNothing));
@@ -185,7 +249,7 @@ void RemoteAccess::open_s3(const std::string& path) {
   key_ = cat(id, ":", secret);
   keep_secret(secret);
   keep_secret(id);
-  const std::string session = variable("AWS_SESSION_TOKEN");
+  const std::string session = variable({"AWS_SESSION_TOKEN"});
   if (session.empty()) return;
   headers_.push_back("x-amz-security-token: " + session);
   keep_secret(session);
@@ -213,33 +277,37 @@ bool RemoteAccess::renew(const HttpRequest& request) {
 std::string RemoteAccess::bearer(const std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   if (!token_.empty() && std::time(nullptr) < token_ends_ - kRenewBeforeSeconds) return token_;
-  const std::string client = variable("AZURE_CLIENT_ID");
-  const HttpRequest request{
-      .url = cat(without_slashes(
-                     variable({"AZURE_POD_IDENTITY_AUTHORITY_HOST"}, "http://169.254.169.254")),
-                 kIdentityPath, client.empty() ? "" : "&client_id=", encoded(client)),
-      .headers = {"Metadata: true"},
-      .is_link_local = true};
+  const std::string client = variable({"AZURE_CLIENT_ID"});
+  const std::string host = endpoint({"AZURE_POD_IDENTITY_AUTHORITY_HOST"});
+  const HttpRequest request{.url = cat(host.empty() ? kIdentityHost : host, kIdentityPath,
+                                       client.empty() ? "" : "&client_id=", encoded(client)),
+                            .headers = {"Metadata: true"},
+                            .is_link_local = true};
   HttpClient http;
   Retries retries({.tries = 4}, stop);
   for (;;) {
     std::string body;
     const HttpAnswer answer = http.get(
-        request, [&](const HttpHead&, std::string_view bytes) { return body.append(bytes), true; },
+        request,
+        [&](const HttpHead&, std::string_view bytes) {
+          return body.append(bytes).size() < kMostTokenBytes;
+        },
         stop);
-    std::string problem = answer.is_ok() ? "" : describe_answer(answer);
+    std::string problem = answer.is_ok() || answer.was_stopped ? "" : describe_answer(answer);
     if (problem.empty()) {
       try {
         const JsonFile json = JsonFile::parse(body, "token");
-        token_ = json.root().at("access_token").as_string();
+        const std::string token = json.root().at("access_token").as_string();
+        if (!is_one_line(token)) json.root().at("access_token").fail("has a line break");
         token_ends_ = std::time(nullptr) + number_of(json.root().at("expires_in"));
-        secrets_.push_back(token_);
+        keep_secret(token_ = token);
         return token_;
       } catch (const Error&) {
         problem = "its answer has no token";
       }
     }
     if (!may_pass(answer) || !retries.wait(answer)) {
+      check_stop(cat(name_, ": the token of the machine's managed identity"), stop);
       throw Error(
           ErrorKind::kNoInput,
           cat(name_, ": the machine's managed identity gives no token (IMDS: ", problem, ")"),
@@ -251,31 +319,30 @@ std::string RemoteAccess::bearer(const std::stop_token& stop) {
 
 void RemoteAccess::keep_secret(const std::string& text) {
   if (text.empty()) return;
-  const rlimit none{};
-  ::setrlimit(RLIMIT_CORE, &none);  // the file would have it
-  const auto keep = [&](const std::string& secret) {
-    secrets_.push_back(secret);
-    if (std::string plain = decoded(secret); plain != secret) secrets_.push_back(std::move(plain));
-  };
-  keep(text);
+  keep_memory_out_of_cores();
+  secrets_.push_back(unescaped(text).text);
   // Of a query, each value: a message may have it without the rest. Short ones say nothing.
   constexpr std::size_t kShort = 8;
   for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
     const std::string value = text.substr(at + 1, text.find('&', at) - at - 1);
-    if (value.size() >= kShort) keep(value);
+    if (value.size() >= kShort) secrets_.push_back(unescaped(value).text);
   }
 }
 
 std::string RemoteAccess::without_secrets(std::string text) const {
-  constexpr std::string_view kBlank = "***";
   const std::lock_guard lock(mutex_);
-  for (const std::string& secret : secrets_) {
-    for (std::size_t at = 0; (at = text.find(secret, at)) != std::string::npos;
-         at += kBlank.size()) {
-      text.replace(at, secret.size(), kBlank);
+  const Unescaped plain = unescaped(text);
+  std::string shown;
+  for (std::size_t at = 0; at < plain.text.size();) {
+    std::size_t size = 0;  // of the longest secret here
+    for (const std::string& secret : secrets_) {
+      if (plain.text.compare(at, secret.size(), secret) == 0) size = std::max(size, secret.size());
     }
+    const std::size_t begin = plain.begins[at];
+    shown += size > 0 ? "***" : text.substr(begin, plain.begins[at + 1] - begin);
+    at += std::max<std::size_t>(size, 1);
   }
-  return text;
+  return shown;
 }
 
 std::string RemoteAccess::refusal_hint() const {

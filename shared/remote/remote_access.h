@@ -27,8 +27,8 @@ namespace retina {
 class RemoteAccess {
  public:
   // Takes what keep_secrets() has kept of the URL. From the first credential on the process leaves
-  // no core file. Throws kUsage: a URL of another kind, or without
-  // its parts.
+  // no core file. Throws kUsage: a URL of another kind, or without its parts; a variable with a
+  // line break, or with an endpoint of plain http elsewhere.
   explicit RemoteAccess(const std::string& url);
   RemoteAccess(const RemoteAccess&) = delete;
   RemoteAccess& operator=(const RemoteAccess&) = delete;
@@ -44,7 +44,8 @@ class RemoteAccess {
   // identity, which asks for a new token.
   bool renew(const HttpRequest& request);
 
-  // A service's or a library's message without anything that request() has put into requests.
+  // A service's or a library's message without anything that request() has put into requests, as it
+  // is or with other characters escaped.
   std::string without_secrets(std::string text) const;
   // What to do about a refusal.
   std::string refusal_hint() const;

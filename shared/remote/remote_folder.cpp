@@ -15,6 +15,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
+#include "shared/base/signals.h"
 #include "shared/remote/partial_file.h"
 #include "shared/remote/remote_access.h"
 
@@ -26,7 +27,6 @@ constexpr int kMostResponses = 3;  // that came whole, with content that is not
 constexpr int kTriesBeforeWarning = 3;
 constexpr const char* kSameSizeHint = "upload the data set again, all of its files";
 
-struct DownloadStopped {};
 struct VersionChanged {};  // the file is not the one that its first parts are from
 struct RangesIgnored {};   // the server sends whole files
 
@@ -84,21 +84,21 @@ struct RemoteFolder::State {
   std::string name_of(const std::string& file) const { return cat(access.name(), "/", file); }
 
   Error error_of(const std::string& file, const HttpAnswer& answer, const std::string& problem) {
-    const std::string name = name_of(file), text = access.without_secrets(problem);
+    const std::string name = name_of(file);
     const int status = answer.head.status;
     if (status == 404 || status == 410) {
-      return {ErrorKind::kNoInput, cat(name, ": does not exist (", text, ")"),
+      return {ErrorKind::kNoInput, cat(name, ": does not exist (", problem, ")"),
               "give the URL of a folder that coco-pack --output wrote, with all of its files"};
     }
     if (is_refusal(answer)) {
-      return {ErrorKind::kNoInput, cat(name, ": may not be read (", text, ")"),
+      return {ErrorKind::kNoInput, cat(name, ": may not be read (", problem, ")"),
               access.refusal_hint()};
     }
     if (status == 416) {
-      return {ErrorKind::kData, cat(name, ": is shorter than the manifest says (", text, ")"),
+      return {ErrorKind::kData, cat(name, ": is shorter than the manifest says (", problem, ")"),
               kSameSizeHint};
     }
-    return {ErrorKind::kIo, cat(name, ": cannot be read (", text, ")"),
+    return {ErrorKind::kIo, cat(name, ": cannot be read (", problem, ")"),
             "check the URL and the network, then run the same command again"};
   }
 
@@ -107,8 +107,7 @@ struct RemoteFolder::State {
       const std::lock_guard lock(mutex);
       if (std::exchange(has_warned, true)) return;
     }
-    log_warning(name_of(file), ": ", access.without_secrets(problem),
-                "; such requests are made again");
+    log_warning(name_of(file), ": ", problem, "; such requests are made again");
   }
 
   // A file, or a range of it, that is asked for until all of it has come.
@@ -119,8 +118,8 @@ struct RemoteFolder::State {
     std::function<std::optional<ByteRange>()> on_try = {};
     // "" or why the response is none of what was asked for; called with each response's head.
     std::function<std::string(const HttpHead&)> check = {};
-    std::function<void(std::string_view)> take = {};
-    std::function<bool()> is_done = {};  // behind a response that came whole
+    std::function<bool(std::string_view)> take = {};  // false: there is more than was wanted
+    std::function<bool()> is_done = {};               // behind a response that came whole
   };
   void fetch(const Fetch& fetch, HttpClient& client, const std::stop_token& stop);
 };
@@ -133,22 +132,22 @@ void RemoteFolder::State::fetch(const Fetch& fetch, HttpClient& client,
     HttpRequest request = access.request(fetch.file, stop);
     request.range = fetch.on_try();
     request.stall_s = options.stall_s;
-    bool is_first = true;
+    bool is_first = true, has_more = false;
     std::string wrong;
-    const HttpAnswer answer = client.get(
+    HttpAnswer answer = client.get(
         request,
         [&](const HttpHead& head, std::string_view bytes) {
           if (std::exchange(is_first, false)) wrong = fetch.check(head);
           if (!wrong.empty()) return false;
-          fetch.take(bytes);
+          has_more = !fetch.take(bytes);
           if (request.range) retries.reset();  // a file that is read whole begins anew
-          return true;
+          return !has_more;
         },
         stop);
-    if (stop.stop_requested()) throw DownloadStopped{};
+    check_stop(name_of(fetch.file), stop);
     // A response without a body has not been looked at yet.
     if (answer.is_ok() && is_first) wrong = fetch.check(answer.head);
-    if (answer.is_ok() && wrong.empty()) {
+    if ((answer.is_ok() || has_more) && wrong.empty()) {
       if (fetch.is_done()) return;
       wrong = "the response ended before its last byte";
     }
@@ -156,12 +155,15 @@ void RemoteFolder::State::fetch(const Fetch& fetch, HttpClient& client,
       has_renewed = true;
       continue;
     }
-    const std::string problem = wrong.empty() ? describe_answer(answer) : wrong;
+    // Before it is cut to a message's length, which might leave a part of a secret.
+    answer.refusal = access.without_secrets(answer.refusal);
+    const std::string problem =
+        access.without_secrets(wrong.empty() ? describe_answer(answer) : wrong);
     if (!may_pass(answer)) throw error_of(fetch.file, answer, problem);
     if (retries.failed() + 1 == kTriesBeforeWarning) warn(fetch.file, problem);
-    log_debug(name_of(fetch.file), ": ", access.without_secrets(problem), "; trying again");
+    log_debug(name_of(fetch.file), ": ", problem, "; trying again");
     const bool goes_on = retries.wait(answer);
-    if (stop.stop_requested()) throw DownloadStopped{};
+    check_stop(name_of(fetch.file), stop);
     if (!goes_on) throw error_of(fetch.file, answer, problem);
   }
 }
@@ -268,7 +270,7 @@ std::string RemoteFolder::read(const std::string& file, std::uint64_t most_bytes
        .take =
            [&](std::string_view bytes) {
              content += bytes;
-             if (content.size() <= most_bytes) return;
+             if (content.size() <= most_bytes) return true;
              throw Error(ErrorKind::kData,
                          cat(state_->name_of(file), ": is too large (got more than ", most_bytes,
                              " bytes)"),
@@ -279,7 +281,7 @@ std::string RemoteFolder::read(const std::string& file, std::uint64_t most_bytes
   return content;
 }
 
-bool RemoteFolder::download(const Download& download, const std::stop_token& stop) const {
+void RemoteFolder::download(const Download& download, const std::stop_token& stop) const {
   State& state = *state_;
   const std::uint64_t size_bytes = download.size_bytes;
   const std::string name = state.name_of(download.file);
@@ -307,9 +309,11 @@ bool RemoteFolder::download(const Download& download, const std::stop_token& sto
                  .check = check,
                  .take =
                      [&](std::string_view bytes) {
+                       const bool has_more = bytes.size() > wanted.size_bytes();
                        bytes = bytes.substr(0, wanted.size_bytes());
                        target.write(wanted.begin, bytes);
                        wanted.begin += bytes.size();
+                       return !has_more;
                      },
                  .is_done = [&] { return wanted.size_bytes() == 0; }},
                 client.get(), token);
@@ -335,6 +339,7 @@ bool RemoteFolder::download(const Download& download, const std::stop_token& sto
                        }
                        target.write(got_bytes, bytes);
                        got_bytes += bytes.size();
+                       return true;
                      },
                  .is_done = [&] { return got_bytes == size_bytes; }},
                 client.get(), stop);
@@ -347,21 +352,14 @@ bool RemoteFolder::download(const Download& download, const std::stop_token& sto
         fetch_part(all, part, token);
       });
       break;
-    } catch (const DownloadStopped&) {
-      return false;
     } catch (const RangesIgnored&) {
-      try {
-        fetch_whole();
-        break;
-      } catch (const DownloadStopped&) {
-        return false;
-      }
+      fetch_whole();
+      break;
     } catch (const VersionChanged&) {
       target.begin(0);
     }
   }
   target.finish();
-  return true;
 }
 
 }  // namespace retina

@@ -37,22 +37,22 @@ class RemoteFolder {
 
   // The whole content of a small file. Errors name its URL, without secrets, and what the service
   // said. Throws kNoInput: it does not exist, or may not be read; kIo: it did not come, in spite of
-  // all tries; kData: it is larger than `most_bytes`. Content that `is_whole` refuses is asked for
-  // again, twice: not every response tells its length.
+  // all tries; kInterrupted (signals.h); kData: it is larger than `most_bytes`. Content that
+  // `is_whole` refuses is asked for again, twice: not every response tells its length.
   using IsWhole = std::function<bool(const std::string&)>;
   std::string read(const std::string& file, std::uint64_t most_bytes,
                    const IsWhole& is_whole = {}) const;
 
   // Brings the file, which has `size_bytes`, into an open file, and goes on where an earlier call
   // for it ended as long as the source is the same (ETag and size). Content is not checked: a proxy
-  // may have changed it. Returns false when it was stopped. Throws as read(), kData where the size
-  // is another, and std::system_error where the local disk fails. Thread-safe.
+  // may have changed it. Throws as read(), kInterrupted when it is stopped, kData where the size is
+  // another, and std::system_error where the local disk fails. Thread-safe.
   struct Download {
     const std::string& file;
     std::uint64_t size_bytes = 0;
     int descriptor = -1;
   };
-  bool download(const Download& download, const std::stop_token& stop) const;
+  void download(const Download& download, const std::stop_token& stop) const;
 
  private:
   struct State;

@@ -1,13 +1,12 @@
 #include "shared/remote/retries.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <random>
 #include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
+#include "shared/base/signals.h"
 
 namespace retina {
 namespace {
@@ -40,10 +39,8 @@ bool Retries::wait(const HttpAnswer& answer) {
   const std::chrono::milliseconds pause = std::max(
       jittered(std::min(policy_.longest_pause, grown)),
       std::chrono::milliseconds(1000 * std::min(answer.retry_after_s, kLongestWishSeconds)));
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any().wait_for(lock, stop_, pause, [] { return false; });
-  return !stop_.stop_requested();
+  retina::pause(pause, stop_);
+  return !is_stopping(stop_);
 }
 
 bool may_pass(const HttpAnswer& answer) {
@@ -67,8 +64,17 @@ std::string describe_answer(const HttpAnswer& answer) {
   const std::string code = element(answer.refusal, "Code");
   std::string message = element(answer.refusal, "Message");
   message = message.substr(0, message.find('\n'));  // Azure adds request id and time
-  return cat("HTTP ", answer.head.status, code.empty() ? "" : " ", printable(code),
-             message.empty() ? "" : ": ", escaped(message));
+  std::string text = cat("HTTP ", answer.head.status, code.empty() ? "" : " ", printable(code),
+                         message.empty() ? "" : ": ", escaped(message));
+  // Why Azure refuses a signature, without what it was made of; where S3 has the bucket.
+  const std::string detail = element(answer.refusal, "AuthenticationErrorDetail");
+  const std::size_t end = std::min(detail.find('\n'), detail.find(" String to sign"));
+  if (!detail.empty()) text += cat(" ", escaped(detail.substr(0, end)));
+  for (const char* name : {"Region", "Endpoint"}) {
+    const std::string value = element(answer.refusal, name);
+    if (!value.empty()) text += cat(", ", name, ": ", printable(value));
+  }
+  return text;
 }
 
 }  // namespace retina

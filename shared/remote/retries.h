@@ -45,7 +45,8 @@ bool may_pass(const HttpAnswer& answer);
 bool is_refusal(const HttpAnswer& answer);
 
 // "HTTP 403 AuthenticationFailed: Server failed to ...", "Connection reset by peer": one line, of a
-// refusal in XML (Azure, S3) its code and message alone, since the rest may repeat the request.
+// refusal in XML its code, its message, Azure's reason for refusing a signature and S3's region and
+// endpoint alone, since the rest may repeat the request.
 std::string describe_answer(const HttpAnswer& answer);
 
 }  // namespace retina

@@ -18,13 +18,15 @@ inline constexpr const char* kDamagedHint =
   throw Error(ErrorKind::kData, cat(place, ": ", problem), hint);
 }
 
-// Throws kData for a part of a set, "index", "record", whose version is above `most`.
-[[noreturn]] inline void fail_newer(const std::string& place, const char* part,
-                                    std::int64_t version, std::int64_t most) {
+// Throws kData for a part of a set, "index", "record", whose version is not `want`.
+[[noreturn]] inline void fail_version(const std::string& place, const char* part,
+                                      std::int64_t version, std::int64_t want) {
+  const bool is_newer = version > want;
   fail_damaged(place,
-               cat("was written by a newer version (got ", part, " version ", version,
-                   ", want at most ", most, ")"),
-               "update retina-batch, or pack the data with this version");
+               cat("was written by ", is_newer ? "a newer" : "an earlier", " version (got ", part,
+                   " version ", version, ", want ", want, ")"),
+               is_newer ? "update retina-batch, or pack the data with this version"
+                        : "pack the data again: coco-pack with --overwrite");
 }
 
 // Whether it is that error.

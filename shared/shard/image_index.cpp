@@ -71,28 +71,27 @@ class IndexDecoder {
     if (header.size() < kHeaderBytes || !header.starts_with(kIndexMagic)) {
       fail_damaged(name_, "is not an image index of a shard set");
     }
-    // Lengths before the hash, which is over what they say; labels, names, tiles and the images'
-    // hashes came with versions 2, 3, 4 and 5.
+    // Lengths before the hash, which is over what they say.
     const auto version = get<std::uint16_t>(header, kIndexVersionAt);
-    if (version > kIndexVersion) fail_newer(name_, "index", version, kIndexVersion);
+    if (version != kIndexVersion) fail_version(name_, "index", version, kIndexVersion);
     const auto count = get<std::uint64_t>(header, kCountAt);
-    if (get<std::uint16_t>(header, kEntryBytesAt) != kEntryBytes || count > left() / kEntryBytes ||
-        (version <= 1 && left() != count * kEntryBytes)) {
+    if (get<std::uint16_t>(header, kEntryBytesAt) != kEntryBytes || count > left() / kEntryBytes) {
       fail_damaged(name_, cat("has a wrong length (got ", left(), " bytes of entries, want ", count,
                               " entries of ", kEntryBytes, ")"));
     }
-    if (version == 0) fail_damaged(name_, "is damaged (its checksum does not match)");
     check_hashes(header, want_xxh3);
     read_images(count);
     // More than the rows can have: what is not used has an address, no memory.
-    index_.labels_.reserve(count, left() / sizeof(std::uint32_t));
-    for (std::size_t i = 0; version > 1 && i < count; ++i) read_labels(i);
-    index_.file_names_.reserve(count, left());
-    for (std::size_t i = 0; version > 2 && i < count; ++i) read_file_name(i);
-    const bool has_tiles = version == 4 || version == kIndexVersion;
+    index_.labels_.ends.reserve(count);
+    index_.labels_.values.reserve(left() / sizeof(std::uint32_t));
+    for (const ImageIndex::Image& image : index_.images_) read_labels(image);
+    index_.file_names_.ends.reserve(count);
+    index_.file_names_.values.reserve(left());
+    for (std::size_t i = 0; i < count; ++i) index_.file_names_.push_back(take(number()));
+    const bool has_tiles = left() > count * sizeof(std::uint64_t);
     for (std::size_t i = 0; has_tiles && i < count; ++i) read_tile(index_.images_[i]);
-    for (std::size_t i = 0; version > 4 && i < count; ++i) {
-      index_.images_[i].image_xxh3 = get<std::uint64_t>(take(sizeof(std::uint64_t)), 0);
+    for (ImageIndex::Image& image : index_.images_) {
+      image.image_xxh3 = get<std::uint64_t>(take(sizeof(std::uint64_t)), 0);
     }
     if (left() > 0) fail_damaged(name_, cat("has ", left(), " bytes too many"));
     return std::move(index_);
@@ -133,8 +132,7 @@ class IndexDecoder {
     }
   }
 
-  void read_labels(std::size_t place) {
-    const ImageIndex::Image& image = index_.images_[place];
+  void read_labels(const ImageIndex::Image& image) {
     const std::uint32_t count = number();
     // An image without boxes may have a class itself.
     if (count > std::max(image.trainable_count, image.box_count == 0 ? 1U : 0U)) {
@@ -149,10 +147,8 @@ class IndexDecoder {
       }
       labels_.push_back(label);
     }
-    index_.labels_.push_back(labels_, place);
+    index_.labels_.push_back(labels_);
   }
-
-  void read_file_name(std::size_t place) { index_.file_names_.push_back(take(number()), place); }
 
   void read_tile(const ImageIndex::Image& image) {
     TilePlace tile;
@@ -208,23 +204,14 @@ bool operator==(const IndexEntry& a, const IndexEntry& b) {
 }
 
 template <class T>
-void ImageIndex::Rows<T>::reserve(std::size_t row_count, std::size_t value_count) {
-  ends.reserve(row_count);
-  values.reserve(value_count);
-}
-
-template <class T>
-void ImageIndex::Rows<T>::push_back(std::span<const T> row, std::size_t place) {
-  if (row.empty() && values.empty()) return;
+void ImageIndex::Rows<T>::push_back(std::span<const T> row) {
   values.insert(values.end(), row.begin(), row.end());
   RETINA_CHECK(values.size() <= std::numeric_limits<std::uint32_t>::max());
-  ends.resize(place);  // those before without a value
   ends.push_back(static_cast<std::uint32_t>(values.size()));
 }
 
 template <class T>
 std::span<const T> ImageIndex::Rows<T>::operator[](std::size_t place) const {
-  if (place >= ends.size()) return {};
   const std::size_t begin = place == 0 ? 0 : ends[place - 1];
   return std::span(values).subspan(begin, ends[place] - begin);
 }
@@ -237,8 +224,7 @@ ImageIndex::ImageIndex(std::span<const IndexEntry> entries) {
 }
 
 void ImageIndex::push_back(const IndexEntry& entry) {
-  const std::size_t place = size();
-  RETINA_CHECK(tiles_.size() == (entry.tile ? place : 0));
+  RETINA_CHECK(tiles_.size() == (entry.tile ? size() : 0));
   images_.push_back({.image_id = entry.image_id,
                      .width = entry.width,
                      .height = entry.height,
@@ -247,8 +233,8 @@ void ImageIndex::push_back(const IndexEntry& entry) {
                      .shard = entry.shard,
                      .place = entry.place,
                      .image_xxh3 = entry.image_xxh3});
-  labels_.push_back(entry.labels, place);
-  file_names_.push_back(entry.file_name, place);
+  labels_.push_back(entry.labels);
+  file_names_.push_back(entry.file_name);
   if (entry.tile) tiles_.push_back(*entry.tile);
 }
 
@@ -313,7 +299,7 @@ std::vector<int> entry_labels(const Record& record) {
 std::string encode_index(const ImageIndex& index) {
   std::string bytes(kIndexMagic);
   bytes.reserve(kHeaderBytes + index.size() * kEntryBytes);
-  put(bytes, is_tiled(index) ? kIndexVersion : kUntiledIndexVersion);
+  put(bytes, kIndexVersion);
   put(bytes, kEntryBytes);
   put(bytes, static_cast<std::uint64_t>(index.size()));
   put(bytes, std::uint64_t{0});  // the hash, of all before and behind it

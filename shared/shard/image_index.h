@@ -17,10 +17,8 @@
 
 namespace retina {
 
-// The newest version in an index header. Part of the format; never renumber.
+// Part of the format; never renumber.
 inline constexpr std::uint16_t kIndexVersion = 6;
-// Of an index without tiles.
-inline constexpr std::uint16_t kUntiledIndexVersion = 5;
 
 // One image. Its labels and file name are borrowed: from the index that it is of, or from whoever
 // makes it for one.
@@ -33,11 +31,10 @@ struct IndexEntry {
   std::uint32_t shard = 0;            // place of the shard in manifest.shards
   std::uint32_t place = 0;            // the record's key inside the shard
   // Classes of the trainable boxes, each once, ascending; of a classification set's image its one
-  // class. Version 1 has none.
+  // class.
   std::span<const int> labels = {};
-  std::string_view file_name = {};  // the record's; versions 1 and 2 have none
-  // Of the stored image's bytes: equal images have equal hashes. 0 in versions below 5.
-  std::uint64_t image_xxh3 = 0;
+  std::string_view file_name = {};  // the record's
+  std::uint64_t image_xxh3 = 0;     // of the stored image's bytes: equal images have equal hashes
   // Of a tile, whose image_id and file_name are those of the whole image. In a set all records are
   // tiles, or none.
   std::optional<TilePlace> tile = {};
@@ -81,10 +78,9 @@ class ImageIndex {
   template <class T>
   struct Rows {
     std::vector<T> values{};
-    std::vector<std::uint32_t> ends{};  // in `values`; empty while no row has one
+    std::vector<std::uint32_t> ends{};  // in `values`
 
-    void reserve(std::size_t row_count, std::size_t value_count);
-    void push_back(std::span<const T> row, std::size_t place);
+    void push_back(std::span<const T> row);
     std::span<const T> operator[](std::size_t place) const;
     friend bool operator==(const Rows&, const Rows&) = default;
   };
@@ -139,7 +135,7 @@ std::string encode_index(const ImageIndex& index);
 // Whether the file is one of our indexes, even a damaged one.
 bool is_index(const std::string& path);
 
-// Throws kData: damaged (own hash), written by a newer version, or not the file whose bytes have
+// Throws kData: damaged (own hash), written by another version, or not the file whose bytes have
 // the hash `want_xxh3`: that of another set. Errors begin with `name`.
 ImageIndex decode_index(std::string_view bytes, const std::string& name,
                         std::optional<std::uint64_t> want_xxh3 = {});

@@ -22,6 +22,7 @@ constexpr const char* kFormat = "retina-batch shards";
 constexpr std::string_view kHashKey = "\"xxh3\": \"";
 constexpr std::string_view kEnd = "\"\n}\n";
 constexpr std::size_t kHashDigits = 16;
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 42;  // a shard of 1 TiB and a record
 
 void write_file_fields(JsonWriter& json, const ManifestFile& file) {
   json.field("file", file.name).field("bytes", file.size_bytes).field("xxh3", hex64(file.xxh3));
@@ -65,6 +66,13 @@ void write_counts(JsonWriter& json, const Manifest& manifest) {
         .field("cut", counts.cut);
   }
   json.end_object();
+  if (manifest.task == Task::kClassification) return;
+  json.key("box_sizes").begin_array();
+  for (const auto& [bin, count] : manifest.box_sizes) {
+    json.begin_array().value(bin.width).value(bin.height).value(bin.aspect);
+    json.value(count).end_array();
+  }
+  json.end_array();
 }
 
 void write_categories(JsonWriter& json, const Manifest& manifest) {
@@ -83,13 +91,19 @@ void write_categories(JsonWriter& json, const Manifest& manifest) {
   json.end_array();
 }
 
-ManifestFile read_file_fields(const JsonView& view) {
+// Of one that coco-pack writes, which no other name and no impossible size passes for: what a URL
+// answers may be anything.
+ManifestFile read_file_fields(const JsonView& view, const std::string& name,
+                              std::uint64_t least_bytes = 1) {
   ManifestFile file{.name = view.at("file").as_string(),
                     .size_bytes = view.at("bytes").as_uint(),
                     .xxh3 = parse_hex64(view.at("xxh3").as_string(), view.place() + ": xxh3")};
-  // A name that leads out of the folder is not ours.
-  if (file.name.empty() || file.name.find('/') != std::string::npos) {
-    view.fail(cat("bad file name (got \"", file.name, "\")"));
+  if (file.name != name) {
+    view.fail(cat("bad file name (got \"", escaped(file.name), "\", want \"", name, "\")"));
+  }
+  if (file.size_bytes < least_bytes || file.size_bytes > kMostFileBytes) {
+    view.fail(cat("impossible size (got ", file.size_bytes, " bytes, want ", least_bytes, " to ",
+                  kMostFileBytes, ")"));
   }
   return file;
 }
@@ -109,7 +123,7 @@ int read_px(const JsonView& view, const char* key) {
 ManifestCounts read_counts(const JsonView& view, Task task) {
   ManifestCounts counts{.images = read_count(view, "images"),
                         .rescaled = read_count(view, "rescaled"),
-                        .converted = view.has("converted") ? read_count(view, "converted") : 0,
+                        .converted = read_count(view, "converted"),
                         .quarantined = read_count(view, "quarantined")};
   if (task == Task::kClassification) return counts;
   counts.boxes = read_count(view, "boxes");
@@ -125,6 +139,26 @@ ManifestCounts read_counts(const JsonView& view, Task task) {
   return counts;
 }
 
+BoxHistogram read_box_sizes(const JsonView& view, std::int64_t trainable) {
+  constexpr std::int64_t kMost = 4 * 31;  // no two sides of an image are further apart
+  BoxHistogram sizes;
+  std::int64_t left = trainable;
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    const JsonView item = view.at(i);
+    const auto bin = [&](std::size_t place) {
+      const std::int64_t value = item.at(place).as_int();
+      if (value < -kMost || value > kMost) item.at(place).fail(cat("is no size (got ", value, ")"));
+      return static_cast<int>(value);
+    };
+    const std::int64_t count = item.at(3).as_int();
+    if (count < 1 || count > left)
+      item.at(3).fail(cat("is not a number of boxes (got ", count, ")"));
+    left -= count;
+    sizes[{.width = bin(0), .height = bin(1), .aspect = bin(2)}] += count;
+  }
+  return sizes;
+}
+
 std::optional<TileRule> read_tile_rule(const JsonView& options) {
   if (!options.has("tile")) return std::nullopt;
   const JsonView view = options.at("tile");
@@ -136,10 +170,8 @@ std::optional<TileRule> read_tile_rule(const JsonView& options) {
   return rule;
 }
 
-// The value of the word at `key`; the first choice where an earlier version wrote none.
 template <class T>
 T read_word(const JsonView& view, const char* key, const Choices<T>& choices) {
-  if (!view.has(key)) return choices.front().second;
   const std::string word = view.at(key).as_string();
   if (const auto value = value_of(choices, word)) return *value;
   view.at(key).fail(cat("got \"", word, "\", want ", words_of(choices)));
@@ -163,7 +195,7 @@ std::vector<ManifestShard> read_shards(const JsonView& view) {
   for (std::size_t i = 0; i < view.size(); ++i) {
     const JsonView item = view.at(i);
     shards.push_back(
-        {.file = read_file_fields(item),
+        {.file = read_file_fields(item, shard_file_name(i, view.size())),
          .record_count = read_count(item, "records"),
          .tree_xxh3 = parse_hex64(item.at("tree_xxh3").as_string(), item.place() + ": tree_xxh3")});
   }
@@ -178,7 +210,9 @@ Task check_format(const JsonView& root) {
                   kFormat, "\")"));
   }
   const std::int64_t version = root.at("version").as_int();
-  if (version > kManifestVersion) fail_newer(root.place(), "format", version, kManifestVersion);
+  if (version != kManifestVersion) {
+    fail_version(root.place(), "format", version, kManifestVersion);
+  }
   const std::string word = root.at("task").as_string();
   const std::optional<Task> task = value_of(kTasks, word);
   if (!task) {
@@ -210,14 +244,13 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
   json.field("shard_size_bytes", options.shard_size_bytes)
       .field("max_side_px", options.max_side_px)
       .field("quality", options.quality)
+      .field("encoding", word_of(kImageEncodings, options.encoding))
       .field("convert", options.convert)
       .field("exif", word_of(kExifPolicies, options.exif))
       .field("check", word_of(kImageChecks, options.check))
-      .field("part", options.part);
-  // Sets of JPEGs, and of whole images, stay what they were, byte for byte.
-  if (options.encoding != ImageEncoding::kJpeg) {
-    json.field("encoding", word_of(kImageEncodings, options.encoding));
-  }
+      .field("stretch", options.stretch)
+      .field("part", options.part)
+      .field("pack_part", options.pack_part);
   if (options.tile) {
     json.key("tile")
         .begin_object()
@@ -227,8 +260,6 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
         .field("empty", options.tile->empty)
         .end_object();
   }
-  if (!options.stretch.empty()) json.field("stretch", options.stretch);
-  if (!options.pack_part.empty()) json.field("pack_part", options.pack_part);
 }
 
 std::string encode_manifest(const Manifest& manifest) {
@@ -245,12 +276,9 @@ std::string encode_manifest(const Manifest& manifest) {
     json.end_object();
   }
   json.end_array();
-  if (!manifest.notes.empty()) {
-    json.key("notes").begin_array();
-    for (const std::string& note : manifest.notes) json.value(note);
-    json.end_array();
-  }
-  json.key("index").begin_object();
+  json.key("notes").begin_array();
+  for (const std::string& note : manifest.notes) json.value(note);
+  json.end_array().key("index").begin_object();
   write_file_fields(json, manifest.index);
   json.end_object().key("quarantine").begin_object();
   write_file_fields(json, manifest.quarantine);
@@ -267,13 +295,13 @@ ManifestOptions read_manifest_options(const JsonView& view) {
           .max_side_px = read_px(view, "max_side_px"),
           .quality = read_px(view, "quality"),
           .encoding = read_word(view, "encoding", kImageEncodings),
-          .convert = view.has("convert") && view.at("convert").as_bool(),
+          .convert = view.at("convert").as_bool(),
           .exif = read_word(view, "exif", kExifPolicies),
           .check = read_word(view, "check", kImageChecks),
-          .stretch = view.has("stretch") ? view.at("stretch").as_string() : "",
-          .part = view.has("part") ? view.at("part").as_string() : "",
+          .stretch = view.at("stretch").as_string(),
+          .part = view.at("part").as_string(),
           .tile = read_tile_rule(view),
-          .pack_part = view.has("pack_part") ? view.at("pack_part").as_string() : ""};
+          .pack_part = view.at("pack_part").as_string()};
 }
 
 std::string manifest_hash(const Manifest& manifest) {
@@ -294,22 +322,21 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
                     .options = read_manifest_options(options),
                     .counts = read_counts(root.at("counts"), task),
                     .shards = read_shards(root.at("shards")),
-                    .index = read_file_fields(root.at("index")),
-                    .quarantine = read_file_fields(root.at("quarantine"))};
+                    .index = read_file_fields(root.at("index"), kIndexFile),
+                    .quarantine = read_file_fields(root.at("quarantine"), kQuarantineFile, 0)};
   read_categories(root.at("categories"), manifest);
-  const std::size_t note_count = root.has("notes") ? root.at("notes").size() : 0;
-  for (std::size_t i = 0; i < note_count; ++i) {
-    manifest.notes.push_back(root.at("notes").at(i).as_string());
+  if (task == Task::kDetection) {
+    manifest.box_sizes = read_box_sizes(root.at("box_sizes"), manifest.counts.trainable);
+  }
+  const JsonView notes = root.at("notes");
+  for (std::size_t i = 0; i < notes.size(); ++i) {
+    manifest.notes.push_back(notes.at(i).as_string());
   }
   return manifest;
 }
 
 Manifest read_manifest(const std::string& folder) {
-  if (!is_folder(folder)) {
-    throw Error(ErrorKind::kNoInput,
-                cat(folder, path_exists(folder) ? ": is not a folder" : ": does not exist"),
-                "give the folder that coco-pack --output wrote");
-  }
+  require_folder(folder, "give the folder that coco-pack --output wrote");
   const std::string path = folder + "/" + kManifestFile;
   if (!path_exists(path)) {
     const std::string part = folder + "/train";  // of coco-pack --split

@@ -11,6 +11,7 @@
 #include "shared/base/choices.h"
 #include "shared/base/task.h"
 #include "shared/coco/category.h"
+#include "shared/shard/box_histogram.h"
 #include "shared/shard/record.h"
 #include "shared/shard/tile.h"
 
@@ -20,7 +21,7 @@ class JsonView;
 class JsonWriter;
 
 // "version" in manifest.json. Part of the format; never renumber.
-inline constexpr std::int64_t kManifestVersion = 1;
+inline constexpr std::int64_t kManifestVersion = 3;
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kIndexFile = "index.bin";
 inline constexpr const char* kQuarantineFile = "quarantine.jsonl";
@@ -98,6 +99,7 @@ struct Manifest {
   // By category: all annotations of the packed images, or a classification set's images.
   std::vector<std::int64_t> label_counts{};
   ManifestCounts counts{};
+  BoxHistogram box_sizes{};  // of counts.trainable boxes
   std::vector<ManifestShard> shards{};
   // Of its annotations, what to know before training (set_notes.h): sentences, mostly none.
   std::vector<std::string> notes{};
@@ -106,8 +108,7 @@ struct Manifest {
   int class_count() const { return static_cast<int>(categories.size()); }
 };
 
-// The options as fields of a JSON object, and back; those that an earlier version did not write
-// have their defaults. Throws kData.
+// The options as fields of a JSON object, and back. Throws kData.
 void write_manifest_options(JsonWriter& json, const ManifestOptions& options);
 ManifestOptions read_manifest_options(const JsonView& view);
 
@@ -117,7 +118,8 @@ std::string encode_manifest(const Manifest& manifest);
 // Which data set it is, for whoever compares inputs by content: 16 hexadecimal digits.
 std::string manifest_hash(const Manifest& manifest);
 
-// Errors begin with `name`. Throws kData: not JSON, another or newer format, a damaged text.
+// Errors begin with `name`. Throws kData: not JSON, another format or version, a damaged text,
+// names or sizes of files that coco-pack does not write.
 Manifest decode_manifest(std::string_view text, const std::string& name);
 
 // Reads FOLDER/manifest.json. Throws kNoInput when the folder or the manifest is missing.

@@ -161,7 +161,7 @@ void check_header(std::string_view bytes, const std::string& place) {
   const auto version = get<std::uint16_t>(bytes, kVersionAt);
   const bool intact =
       get<std::uint64_t>(bytes, kHeaderHashAt) == xxh3(bytes.substr(0, kHeaderHashAt));
-  if (intact && version > kRecordVersion) fail_newer(place, "record", version, kRecordVersion);
+  if (intact && version > kRecordVersion) fail_version(place, "record", version, kRecordVersion);
   if (!intact || version == 0)
     fail_damaged(place, "header is damaged (its checksum does not match)");
 }

@@ -40,7 +40,7 @@ inline const Choices<ImageEncoding> kImageEncodings = {{"jpeg", ImageEncoding::k
 // A decoded record. `image` points into the bytes it was decoded from.
 struct Record {
   std::int64_t image_id = 0;
-  std::string file_name{};  // as the annotations have it; empty in sets of earlier writers
+  std::string file_name{};  // as the annotations have it
   int width = 0;            // of the stored image, pixels
   int height = 0;
   bool rescaled = false;   // coco-pack --max-side made image and boxes smaller than the source

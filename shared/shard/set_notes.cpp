@@ -49,7 +49,7 @@ SharedImages shared_images(std::span<const ShardSet> train, const ShardSet& othe
   std::unordered_map<std::uint64_t, std::string> name_of;  // in training
   for (const IndexEntry& entry : other.index()) {
     const bool is_empty_tile = entry.tile && entry.box_count == 0;
-    if (entry.image_xxh3 != 0 && !is_empty_tile) name_of.emplace(entry.image_xxh3, "");
+    if (!is_empty_tile) name_of.emplace(entry.image_xxh3, "");
   }
   for (const ShardSet& set : train) {
     for (const IndexEntry& entry : set.index()) {

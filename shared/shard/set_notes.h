@@ -17,7 +17,7 @@ namespace retina {
 std::vector<std::string> set_notes(const Manifest& manifest);
 
 // Images of `other` that are in `train`, too, byte for byte; aside from empty tiles, of which many
-// look the same, and from sets that earlier versions packed.
+// look the same.
 struct SharedImages {
   std::set<std::int64_t> ids{};
   // "2 of 16 images are also trained on, byte for byte (first: a.jpg (image 1) is b.jpg (image 4)

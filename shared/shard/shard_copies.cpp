@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -33,8 +34,6 @@ constexpr int kLooksBeforeWarning = 1200;
 constexpr int kMostLooks = 100;  // after that, a disk whose inode numbers change is trusted
 constexpr const char* kFolderStart = "retina-shards-";
 constexpr const char* kScratchHint = "free some space, or choose another --scratch";
-
-struct Stopped {};
 
 // 0 or an errno.
 int locked(const Descriptor& file, int operation) {
@@ -118,16 +117,24 @@ void remove_leftovers(const std::string& scratch, const std::string& own) {
     const Descriptor lock(folder + "/.lock", O_RDWR);
     if (!lock) {
       ::rmdir(folder.c_str());  // killed before it had a lock
-    } else if (locked(lock, LOCK_EX | LOCK_NB) == 0) {
-      remove_copies(folder);
+    } else if (locked(lock, LOCK_EX | LOCK_NB) == 0 && is_name_of(folder + "/.lock", lock.get())) {
+      remove_copies(folder);  // and not of one that began meanwhile
     }
   }
 }
 
-void pause(std::chrono::milliseconds duration, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any().wait_for(lock, stop, duration, [] { return false; });
+std::stop_token stop_of(const CopyAhead* ahead) {
+  return ahead != nullptr ? ahead->stop : std::stop_token{};
+}
+
+// Those that the objects of this process use.
+struct Folders {
+  std::mutex mutex{};
+  std::multiset<std::string> joined{};
+};
+Folders& folders() {
+  static Folders all;
+  return all;
 }
 
 std::string id_of(const std::vector<ManifestShard>& shards) {
@@ -181,6 +188,10 @@ ShardCopies::ShardCopies(const RemoteFolder& source, const std::vector<ManifestS
 
 ShardCopies::~ShardCopies() {
   if (folder_.empty()) return;
+  {
+    const std::lock_guard lock(folders().mutex);
+    folders().joined.erase(folders().joined.find(folder_));
+  }
   // What ends early goes on from them.
   if (remote_ != nullptr && (std::uncaught_exceptions() > 0 || stop_signal() != 0)) return;
   // Without locks the folder is this process's own.
@@ -190,24 +201,31 @@ ShardCopies::~ShardCopies() {
 
 ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead* ahead) {
   open_folder();
-  const std::stop_token stop = ahead != nullptr ? ahead->stop : std::stop_token{};
   std::optional<std::uint64_t> wrong;
   std::chrono::milliseconds wait = kFirstPause;
   for (int tries = 1;; ++tries, wait *= 2) {
     try {
       ShardCopy result = try_copy(shard, ahead);
       // The same wrong bytes twice are those of the file, not of their transport.
-      const bool is_sure = tries == kTries || wrong == result.xxh3;
-      if (result.state != CopyState::kDamaged || is_sure) return result;
+      if (result.state != CopyState::kDamaged || wrong == result.xxh3) return result;
+      if (tries == kTries) {
+        if (remote_ == nullptr) return result;
+        throw Error(ErrorKind::kIo,
+                    cat(source_folder_, "/", shard.file.name, ": came ", kTries,
+                        " times with as many wrong checksums"),
+                    "check the network and its proxies, then run the same command again");
+      }
       wrong = result.xxh3;
     } catch (const ScratchError&) {
       throw;
     } catch (const Error& error) {
-      if (tries == kTries || remote_ != nullptr || error.kind() == ErrorKind::kData) throw;
+      const bool is_sure =
+          error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kInterrupted;
+      if (tries == kTries || remote_ != nullptr || is_sure) throw;
       log_debug(error.what(), "; trying again");
     }
-    pause(wait, stop);
-    if (stop.stop_requested()) return {.state = CopyState::kStopped};
+    pause(wait, stop_of(ahead));
+    check_stop(path_of(shard), stop_of(ahead));
   }
 }
 
@@ -227,6 +245,7 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
     if (claim.holds()) {
       const Descriptor file(temporary, O_RDWR | O_CREAT);
       if (!file) fail_to_copy(folder_);
+      ::fchmod(file.get(), 0600);
       if (locked(file, LOCK_EX | LOCK_NB) != EWOULDBLOCK) {
         // Its writer may have renamed it a moment ago, and somebody written the copy meanwhile.
         if (!is_name_of(temporary, file.get()) && ++renamed < kMostLooks) continue;
@@ -236,16 +255,14 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
             return {.file = std::move(*found)};
           }
           return write_copy(shard, file.get(), ahead);
-        } catch (const ScratchError&) {
-          remove_file(temporary);
-          throw;
         } catch (...) {
-          if (remote_ == nullptr) remove_file(temporary);
+          if (remote_ == nullptr) remove_file(temporary);  // a download goes on from it
           throw;
         }
       }
     }
     if (ahead != nullptr) return {.state = CopyState::kBusy};
+    check_stop(temporary);
     if (looks == kLooksBeforeWarning) {
       log_warning(temporary, ": has been copied by another process for a minute, waiting for it");
     }
@@ -264,12 +281,21 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
        ::ftruncate(temporary, static_cast<off_t>(size_bytes)) != 0)) {
     fail_to_copy(folder_);
   }
-  if (ahead != nullptr && copied_bytes(scratch_) > ahead->limit_bytes) {
-    remove_file(path + ".tmp");
+  const bool was_begun = status.st_blocks > 0;
+  if (ahead != nullptr && copied_bytes().full > ahead->limit_bytes) {
+    if (!was_begun) remove_file(path + ".tmp");
     return {.state = CopyState::kBeyondLimit};
   }
-  on_scratch([&] { require_space(folder_, static_cast<double>(size_bytes), "--scratch"); });
-  if (!fill(shard, temporary, ahead)) return {.state = CopyState::kStopped};
+  const std::uint64_t there_bytes = static_cast<std::uint64_t>(status.st_blocks) * 512;
+  on_scratch([&] {
+    require_space(folder_, static_cast<double>(size_bytes - std::min(size_bytes, there_bytes)),
+                  "--scratch");
+  });
+  // A process that was killed while it compared the hash has left all of it.
+  const bool is_filled = was_begun && remote_ != nullptr &&
+                         static_cast<std::uint64_t>(status.st_size) == size_bytes &&
+                         xxh3_file(path + ".tmp") == shard.file.xxh3;
+  if (!is_filled) fill(shard, temporary, ahead);
   ShardCopy result{.file = mapped(temporary, size_bytes, path)};
   result.xxh3 = xxh3_file(path + ".tmp");  // read back: what was written, not what was read
   if (result.xxh3 != shard.file.xxh3) {
@@ -296,13 +322,13 @@ ShardCopies::FileState ShardCopies::state_of(const struct stat& status) {
           status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
-bool ShardCopies::fill(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const {
-  const std::stop_token stop = ahead != nullptr ? ahead->stop : std::stop_token{};
+void ShardCopies::fill(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const {
   const std::uint64_t size_bytes = shard.file.size_bytes;
   if (remote_ != nullptr) {
     try {
       return remote_->download(
-          {.file = shard.file.name, .size_bytes = size_bytes, .descriptor = temporary}, stop);
+          {.file = shard.file.name, .size_bytes = size_bytes, .descriptor = temporary},
+          stop_of(ahead));
     } catch (const std::system_error& error) {
       errno = error.code().value();
       fail_to_copy(folder_);
@@ -310,18 +336,12 @@ bool ShardCopies::fill(const ManifestShard& shard, int temporary, const CopyAhea
   }
   const std::string source = source_folder_ + "/" + shard.file.name;
   std::uint64_t got_bytes = 0;
-  try {
-    read_source_(source, [&](std::string_view bytes) {
-      if (stop.stop_requested()) throw Stopped{};
-      got_bytes += bytes.size();
-      if (got_bytes <= size_bytes) write_all(temporary, bytes, folder_);
-    });
-  } catch (const Stopped&) {
-    remove_file(path_of(shard) + ".tmp");
-    return false;
-  }
+  read_source_(source, [&](std::string_view bytes) {
+    check_stop(source, stop_of(ahead));
+    got_bytes += bytes.size();
+    if (got_bytes <= size_bytes) write_all(temporary, bytes, folder_);
+  });
   if (got_bytes != size_bytes) fail_damaged(source, "changed its size");
-  return true;
 }
 
 // The copy that is there, if it is whole.
@@ -363,21 +383,42 @@ void ShardCopies::open_folder() {
                          cat(scratch_, ": cannot be written (", std::strerror(errno), ")"),
                          "choose another --scratch or fix its permissions");
     }
-    lock_ = Descriptor(own + "/.lock", O_RDWR | O_CREAT);
-    locked(lock_, LOCK_SH);
-    folder_ = own;
+    if (!join(own)) {  // no locks here
+      ::mkdir(own.c_str(), 0700);
+      lock_ = Descriptor(own + "/.lock", O_RDWR | O_CREAT);
+      folder_ = own;
+    }
+  }
+  {
+    const std::lock_guard folders_lock(folders().mutex);
+    folders().joined.insert(folder_);
   }
   remove_leftovers(scratch_, folder_);
+}
+
+bool ShardCopies::is_left(const ManifestShard& shard) const {
+  const std::lock_guard lock(mutex_);
+  return left_.contains(shard.file.name);
+}
+
+void ShardCopies::remove(const ManifestShard& shard) {
+  remove_file(path_of(shard));
+  const std::lock_guard lock(mutex_);
+  left_.erase(shard.file.name);
 }
 
 // False when it cannot be shared.
 bool ShardCopies::join(const std::string& folder) {
   for (int looks = 0; looks < kMostLooks; ++looks) {
-    ::mkdir(folder.c_str(), 0777);
+    ::mkdir(folder.c_str(), 0700);  // the set may be private
     if (!is_own_folder(folder)) return false;
     Descriptor lock(folder + "/.lock", O_RDWR | O_CREAT);
     if (!lock && errno == ENOENT) continue;  // its last user has just removed it
     if (!lock) return false;
+    left_.clear();
+    if (locked(lock, LOCK_EX | LOCK_NB) == 0) {
+      for (const fs::path& path : entries_of(folder)) left_.insert(path.filename().string());
+    }
     if (locked(lock, LOCK_SH) != 0) {
       remove_file(folder + "/.lock");
       ::rmdir(folder.c_str());
@@ -391,13 +432,16 @@ bool ShardCopies::join(const std::string& folder) {
   return false;
 }
 
-std::uint64_t ShardCopies::copied_bytes(const std::string& scratch) {
-  std::uint64_t sum = 0;
-  for (const std::string& folder : copy_folders(scratch)) {
-    for (const fs::path& path : entries_of(folder)) {
-      std::error_code code;
-      const std::uintmax_t size = is_copy(path) ? fs::file_size(path, code) : 0;
-      if (!code) sum += size;
+ShardCopies::Bytes ShardCopies::copied_bytes() {
+  Bytes sum;
+  const std::lock_guard lock(folders().mutex);
+  const std::multiset<std::string>& all = folders().joined;
+  for (auto at = all.begin(); at != all.end(); at = all.upper_bound(*at)) {
+    for (const fs::path& path : entries_of(*at)) {
+      struct stat status {};
+      if (!is_copy(path) || ::lstat(path.c_str(), &status) != 0) continue;
+      sum.full += static_cast<std::uint64_t>(status.st_size);
+      sum.on_disk += static_cast<std::uint64_t>(status.st_blocks) * 512;
     }
   }
   return sum;

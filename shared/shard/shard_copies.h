@@ -44,7 +44,7 @@ class ScratchError : public Error {
 
 // A copy that is wanted before its first use.
 struct CopyAhead {
-  std::uint64_t limit_bytes = 0;  // of all copies of shards in the scratch folder
+  std::uint64_t limit_bytes = 0;  // of copied_bytes()
   std::stop_token stop = {};
 };
 
@@ -53,7 +53,6 @@ enum class CopyState {
   kDamaged,      // the source does not match its checksum, and a copy of it neither
   kBusy,         // ahead: another process or thread is copying it
   kBeyondLimit,  // ahead: the limit has no room for it
-  kStopped,      // ahead
 };
 
 struct ShardCopy {
@@ -83,20 +82,27 @@ class ShardCopies {
   // The copy of a shard to read from now, made if there is none; waits while another process makes
   // it. What goes wrong at the source, a wrong hash too, is tried again a few times, after pauses
   // that grow to 2 s; a URL has retries of its own. Throws kIo and kNoInput (the source cannot be
-  // read), kData at once (its size has changed), ScratchError. Thread-safe.
+  // read, or from a URL has another wrong hash each time), kData at once (its size has changed),
+  // kInterrupted (signals.h), ScratchError. Thread-safe.
   ShardCopy copy(const ManifestShard& shard) { return copy(shard, nullptr); }
   // The same ahead of its use.
   ShardCopy copy(const ManifestShard& shard, const CopyAhead& ahead) { return copy(shard, &ahead); }
 
   bool is_there(const ManifestShard& shard) const { return path_exists(path_of(shard)); }
+  // Whether a killed job has left its copy, to this process alone.
+  bool is_left(const ManifestShard& shard) const;
   // Removes its copy. Who has it mapped keeps the content, and the disk its room until then.
-  void remove(const ManifestShard& shard) const { remove_file(path_of(shard)); }
+  void remove(const ManifestShard& shard);
 
   // Where the copies are made, its folders for them aside.
   const std::string& scratch() const { return scratch_; }
 
-  // Bytes of all copies of shards in a scratch folder, those being made included.
-  static std::uint64_t copied_bytes(const std::string& scratch);
+  // Of the copies of this process's sets, which its ranks on this node share: bytes, those being
+  // made with their full size; and what they take of the disk now.
+  struct Bytes {
+    std::uint64_t full = 0, on_disk = 0;
+  };
+  static Bytes copied_bytes();
 
  private:
   class Claim;
@@ -107,8 +113,7 @@ class ShardCopies {
   std::string path_of(const ManifestShard& shard) const { return folder_ + "/" + shard.file.name; }
   void open_folder();
   bool join(const std::string& folder);
-  // False: stopped.
-  bool fill(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const;
+  void fill(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const;
 
   std::string source_folder_, scratch_, id_;
   ReadSource read_source_{};
@@ -121,8 +126,9 @@ class ShardCopies {
   using FileState = std::array<std::int64_t, 4>;  // device, inode, time of the last write
   static FileState state_of(const struct stat& status);
   mutable std::map<std::string, FileState> compared_;
-  std::string folder_{};  // empty: not opened yet
-  Descriptor lock_;       // on the folder
+  std::string folder_{};        // empty: not opened yet
+  std::set<std::string> left_;  // in it when nobody else was
+  Descriptor lock_;             // on the folder
 };
 
 }  // namespace retina

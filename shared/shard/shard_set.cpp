@@ -9,12 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/base/measure.h"
 #include "shared/base/printable.h"
 #include "shared/base/url.h"
 #include "shared/remote/remote_folder.h"
@@ -32,6 +34,8 @@ void prefetch(std::string_view bytes) {
   const std::uintptr_t first_page = begin - begin % page_bytes;
   ::madvise(reinterpret_cast<void*>(first_page), begin + bytes.size() - first_page, MADV_WILLNEED);
 }
+
+constexpr std::uint64_t kTimesBeforeWarning = 2;
 
 // Whether the record has the class of the index; false, too, for one of another task.
 bool has_class_of(const Record& record, const IndexEntry& entry, Task task) {
@@ -57,7 +61,6 @@ void check_index(const ImageIndex& index, const Manifest& manifest, const std::s
   }
   const bool has_classes = manifest.task == Task::kClassification;
   for (const IndexEntry& entry : index) {
-    // A version 1 index of boxes has no labels.
     if (has_classes ? entry.box_count > 0 || entry.labels.size() != 1
                     : entry.box_count == 0 && !entry.labels.empty()) {
       fail_damaged(name, cat(image_name(entry), " has not what a ", word_of(kTasks, manifest.task),
@@ -113,12 +116,27 @@ struct ShardSet::State {
   std::optional<RemoteFolder> remote{};
   Manifest manifest{};
   ImageIndex index{};
-  std::deque<Slot> slots{};  // a deque: its elements need not move
-  std::atomic<std::uint64_t> uses{0};
-  std::mutex room_mutex{};                    // one thread makes room
+  std::deque<Slot> slots{};                   // a deque: its elements need not move
   std::optional<std::uint64_t> room_bytes{};  // for all copies; nothing before the first
+  std::atomic<std::uint64_t> downloaded_bytes{0};
   std::optional<ShardCopies> copies{};
   std::optional<Stager> stager{};  // last: it uses the others
+
+  // The sets by URL of this process, whose copies share one limit. One thread makes room.
+  struct All {
+    std::mutex mutex{};
+    std::set<State*> remote{};
+    std::atomic<std::uint64_t> uses{0};
+  };
+  static All& all_sets() {
+    static All all;
+    return all;
+  }
+
+  ~State() {
+    const std::lock_guard lock(all_sets().mutex);
+    all_sets().remote.erase(this);
+  }
 
   void open_mount();
   void open_remote();
@@ -130,7 +148,7 @@ struct ShardSet::State {
   std::shared_ptr<const ShardFile> shard(std::size_t number) {
     Slot& slot = slots[number];
     const std::lock_guard lock(slot.mutex);
-    slot.last_use = ++uses;
+    slot.last_use = ++all_sets().uses;
     if (slot.copy) return slot.copy;
     if (slot.from_mount) return slot.from_mount;
     try {
@@ -145,40 +163,75 @@ struct ShardSet::State {
     }
   }
 
-  // The copy of a damaged file will do: its records have hashes of their own.
+  // Of a copy that does not match its checksum nothing is used: what a URL answers may be a shard
+  // of another set.
   std::shared_ptr<const ShardFile> download(std::size_t number, Slot& slot) {
     if (slot.damage) throw Error(*slot.damage);
     const ManifestShard& wanted = manifest.shards[number];
+    const std::string path = path_of(number);
     try {
-      make_room(number);
-      return std::make_shared<ShardFile>(path_of(number), wanted, copies->copy(wanted).file);
+      if (!copies->is_there(wanted)) {
+        make_room(wanted.file.size_bytes, slot);
+        count_download(wanted.file.size_bytes);
+      }
+      ShardCopy copy = copies->copy(wanted);
+      if (copy.state == CopyState::kDamaged) {
+        fail_damaged(path, cat("is damaged, or of another set (its checksum does not match: got ",
+                               hex64(copy.xxh3), ", want ", hex64(wanted.file.xxh3), ")"));
+      }
+      return std::make_shared<ShardFile>(path, wanted, std::move(copy.file));
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kData) slot.damage = error;
       throw;
     }
   }
 
-  // Copies that no record points into go, those not used for longest first.
-  void make_room(std::size_t number) {
-    const std::lock_guard lock(room_mutex);
+  // Once: the copies go before they are used again.
+  void count_download(std::uint64_t size_bytes) {
+    std::uint64_t set_bytes = 0;
+    for (const ManifestShard& shard : manifest.shards) set_bytes += shard.file.size_bytes;
+    const std::uint64_t before = downloaded_bytes.fetch_add(size_bytes);
+    const std::uint64_t most = kTimesBeforeWarning * set_bytes;
+    if (before > most || before + size_bytes <= most) return;
+    log_warning(folder, ": has been downloaded more than ", kTimesBeforeWarning, " times (",
+                human_bytes(static_cast<double>(set_bytes)), "): its copies have room for ",
+                human_bytes(static_cast<double>(*room_bytes)), " in ", copies->scratch(),
+                "; give more --stage-limit or a larger --scratch, or --shuffle sharded");
+  }
+
+  // Copies of this process's sets that no record points into go, those not used for longest first.
+  // `own`: the slot whose lock the caller has.
+  void make_room(std::uint64_t needed_bytes, const Slot& own) {
+    const std::lock_guard lock(all_sets().mutex);
     if (!room_bytes) room_bytes = stage_limit_bytes(limit_bytes, copies->scratch());
-    const ManifestShard& wanted = manifest.shards[number];
-    const std::uint64_t needed_bytes = copies->is_there(wanted) ? 0 : wanted.file.size_bytes;
-    while (ShardCopies::copied_bytes(copies->scratch()) + needed_bytes > *room_bytes) {
-      std::size_t oldest = number;
-      for (std::size_t other = 0; other < slots.size(); ++other) {
-        if (other == number) continue;
-        const std::unique_lock other_lock(slots[other].mutex, std::try_to_lock);
-        if (!other_lock || slots[other].copy.use_count() != 1) continue;
-        if (oldest == number || slots[other].last_use < slots[oldest].last_use) oldest = other;
+    while (ShardCopies::copied_bytes().full + needed_bytes > *room_bytes) {
+      State* of = nullptr;
+      std::size_t oldest = 0;
+      std::uint64_t oldest_use = ~std::uint64_t{0};
+      for (State* set : all_sets().remote) {
+        for (std::size_t number = 0; number < set->slots.size(); ++number) {
+          Slot& slot = set->slots[number];
+          if (&slot == &own) continue;
+          const std::unique_lock slot_lock(slot.mutex, std::try_to_lock);
+          if (!slot_lock || !set->is_idle(number) || slot.last_use >= oldest_use) continue;
+          of = set;
+          oldest = number;
+          oldest_use = slot.last_use;
+        }
       }
-      if (oldest == number || !drop_copy(oldest)) return;
+      if (of == nullptr || !of->drop_copy(oldest)) return;
     }
+  }
+
+  // Whether it has a copy that no record points into. With the slot's lock.
+  bool is_idle(std::size_t number) const {
+    const std::shared_ptr<const ShardFile>& copy = slots[number].copy;
+    return copy ? copy.use_count() == 1 : copies->is_left(manifest.shards[number]);
   }
 
   bool drop_copy(std::size_t number) {
     const std::unique_lock lock(slots[number].mutex, std::try_to_lock);
-    if (!lock || slots[number].copy.use_count() != 1) return false;
+    if (!lock || !is_idle(number)) return false;
     slots[number].copy.reset();
     copies->remove(manifest.shards[number]);
     return true;
@@ -189,7 +242,7 @@ struct ShardSet::State {
     const std::lock_guard lock(slots[number].mutex);
     if (slots[number].copy) return;
     slots[number].copy = std::make_shared<ShardFile>(std::move(copy));
-    slots[number].last_use = ++uses;
+    slots[number].last_use = ++all_sets().uses;
   }
 };
 
@@ -225,6 +278,9 @@ ShardSet::ShardSet(const std::string& folder, const std::string& scratch,
   }
   check_index(state_->index, state_->manifest, state_->folder + "/" + state_->manifest.index.name);
   state_->slots.resize(state_->manifest.shards.size());
+  if (!state_->remote) return;
+  const std::lock_guard lock(State::all_sets().mutex);
+  State::all_sets().remote.insert(state_.get());
 }
 
 void ShardSet::stage_ahead(const std::function<std::vector<std::size_t>()>& shards,

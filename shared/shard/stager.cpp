@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "shared/base/error.h"
@@ -11,6 +9,7 @@
 #include "shared/base/log.h"
 #include "shared/base/measure.h"
 #include "shared/base/mount.h"
+#include "shared/base/signals.h"
 
 namespace retina {
 namespace {
@@ -24,7 +23,7 @@ std::uint64_t stage_limit_bytes(std::optional<std::uint64_t> wanted, const std::
   const auto free_bytes = free_space_bytes(scratch);
   if (!free_bytes) return wanted.value_or(0);
   // What is copied already has been free before.
-  const auto space_bytes = static_cast<double>(*free_bytes + ShardCopies::copied_bytes(scratch));
+  const auto space_bytes = static_cast<double>(*free_bytes + ShardCopies::copied_bytes().on_disk);
   const auto most = static_cast<std::uint64_t>(kShareOfFreeSpace * space_bytes);
   return std::min(wanted.value_or(most), most);
 }
@@ -51,21 +50,18 @@ void Stager::run(const std::stop_token& stop) {
         .stop = stop};
     log_start(ahead.limit_bytes);
     Stopwatch watch;
-    std::mutex mutex;
-    std::condition_variable_any never;
-    while (!pending_.empty() && !stop.stop_requested()) {
+    while (!pending_.empty() && !is_stopping(stop)) {
       const std::size_t waiting = pending_.size();
-      for (std::size_t i = waiting; i > 0 && !stop.stop_requested(); --i) {
+      for (std::size_t i = waiting; i > 0 && !is_stopping(stop); --i) {
         const std::size_t shard = pending_.front();
         pending_.pop_front();
         if (take(shard, ahead)) continue;
         pending_.push_back(shard);
       }
       if (pending_.size() < waiting) continue;
-      std::unique_lock lock(mutex);
-      never.wait_for(lock, stop, kLook, [] { return false; });
+      pause(kLook, stop);
     }
-    if (!stop.stop_requested()) log_end(watch.lap_ms() * 1e-3);
+    if (!is_stopping(stop)) log_end(watch.lap_ms() * 1e-3);
   } catch (const ScratchError& error) {
     log_warning(error.what(), "; no more shards of ", input_.folder, " are copied there, they are ",
                 input_.otherwise);
@@ -92,13 +88,13 @@ bool Stager::take(std::size_t number, const CopyAhead& ahead) {
         ++tally_.beyond_limit;
         return true;
       case CopyState::kBusy:
-      case CopyState::kStopped:
         break;
     }
     return false;
   } catch (const ScratchError&) {
     throw;
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted) return false;
     give_up(number, error.what());
     return true;
   }

@@ -19,7 +19,7 @@ namespace retina {
 
 struct StageOptions {
   bool always = false;  // wherever the set is; else from a network mount, or one without mmap
-  // Of all copies of shards in the scratch folder; at most 80 % of what is free there at the start,
+  // Of the copies of the job's sets on this node; at most 80 % of what is free there at the start,
   // which is the default: checkpoints are built there, too. 0: none ahead of use.
   std::optional<std::uint64_t> limit_bytes = {};
   bool announces = true;  // says in the log what it does and when it has done it; one rank does

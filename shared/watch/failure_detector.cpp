@@ -167,11 +167,11 @@ void FailureDetector::shorten_timeouts(double now_s) {
   if (!short_since_s_) short_since_s_ = now_s;
 }
 
-double FailureDetector::heartbeat_limit_s(const RankView& view, double now_s) const {
+double FailureDetector::silence_limit_s(const RankView& view, double now_s) const {
   const bool is_shortened = short_since_s_ && now_s - *short_since_s_ < kShortSeconds &&
                             view.heard_s <= *short_since_s_ - 2 * options_.period_s;
-  return is_shortened ? std::min(options_.heartbeat_limit_s, 6 * options_.period_s)
-                      : options_.heartbeat_limit_s;
+  return is_shortened ? std::min(options_.stall_timeout_s, 6 * options_.period_s)
+                      : options_.stall_timeout_s;
 }
 
 std::optional<Diagnosis> FailureDetector::lost(const std::vector<RankView>& views,
@@ -243,7 +243,7 @@ std::optional<Diagnosis> FailureDetector::died(const std::vector<RankView>& view
 }
 
 double FailureDetector::launcher_wait_s(const Diagnosis& diagnosis,
-                                        const std::vector<RankView>& views, double now_s) const {
+                                        const std::vector<RankView>& views) const {
   if (diagnosis.kind != DiagnosisKind::kSilent) return 0;
   const auto host = [&](int rank) { return hosts_.at(static_cast<std::size_t>(rank)); };
   // A node that is still heard from is not cut off: its silent rank is only stopped.
@@ -251,13 +251,9 @@ double FailureDetector::launcher_wait_s(const Diagnosis& diagnosis,
   for (const RankView& view : views) {
     if (!contains(diagnosis.ranks, view.state.rank)) heard.insert(host(view.state.rank));
   }
-  double wait_s = 0;
-  for (const RankView& view : views) {
-    if (!contains(diagnosis.ranks, view.state.rank) || heard.count(host(view.state.rank)) != 0)
-      continue;
-    wait_s = std::max(wait_s, view.heard_s + options_.launcher_limit_s - now_s);
-  }
-  return wait_s;
+  const bool is_stopped = std::all_of(diagnosis.ranks.begin(), diagnosis.ranks.end(),
+                                      [&](int rank) { return heard.count(host(rank)) != 0; });
+  return is_stopped ? 0 : options_.launcher_limit_s;
 }
 
 std::optional<Diagnosis> FailureDetector::left(const std::vector<RankView>& views) const {
@@ -288,14 +284,14 @@ std::optional<Diagnosis> FailureDetector::silent(const std::vector<RankView>& vi
     return view.state.left != 0 ? 0 : now_s - view.heard_s;
   };
   const bool any = std::any_of(views.begin(), views.end(), [&](const RankView& view) {
-    return silence(view) > heartbeat_limit_s(view, now_s);
+    return silence(view) > silence_limit_s(view, now_s);
   });
   if (!any) return std::nullopt;
   // A node's ranks fall silent together, but their last heartbeats were not.
   std::vector<int> ranks;
   const RankView* first = nullptr;
   for (const RankView& view : views) {
-    const double limit_s = heartbeat_limit_s(view, now_s), few_s = 4 * options_.period_s;
+    const double limit_s = silence_limit_s(view, now_s), few_s = 4 * options_.period_s;
     if (silence(view) <= std::min(limit_s, std::max(limit_s - few_s, few_s))) continue;
     ranks.push_back(view.state.rank);
     if (first == nullptr) first = &view;
@@ -305,7 +301,7 @@ std::optional<Diagnosis> FailureDetector::silent(const std::vector<RankView>& vi
       .ranks = ranks,
       .message = cat(names(ranks), ranks.size() > 1 ? " are" : " is", " stopped or cut off",
                      last_seen(*first, now_s), awaited(views, ranks)),
-      .hint = kAgain};
+      .hint = kRaiseTimeout};
 }
 
 bool FailureDetector::is_silent(const RankView& view, double now_s) const {
@@ -407,6 +403,14 @@ std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& 
   }
   for (const RankView& view : views) {
     const RankState& state = view.state;
+    const double silent_s = state.left != 0 ? 0 : now_s - view.heard_s;
+    if (silent_s > options_.straggler_warning_s &&
+        warned_.insert({state.rank, ~state.sequence}).second) {
+      lines.push_back(cat(names({state.rank}), " has not been heard of for ", fixed(silent_s, 1),
+                          " s; after ", shortest(options_.stall_timeout_s),
+                          " s (--stall-timeout) it is taken for lost"));
+    }
+    if (is_silent(view, now_s)) continue;  // its disk may be as good as ever
     if (!is_write(state.phase) && state.phase != Phase::kDataWait) continue;
     if (state.in_collective != 0 || state.in_phase_s <= options_.straggler_warning_s) continue;
     if (!warned_.insert({state.rank, state.sequence}).second) continue;

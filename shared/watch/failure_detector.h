@@ -47,11 +47,10 @@ class FailureDetector {
   // before `now_s` are given up sooner. It may also have asked only for a checkpoint.
   void shorten_timeouts(double now_s);
 
-  // Seconds that the launcher has from now to end the job after `diagnosis`.
-  double launcher_wait_s(const Diagnosis& diagnosis, const std::vector<RankView>& views,
-                         double now_s) const;
+  // Seconds that the launcher has to end the job after `diagnosis`.
+  double launcher_wait_s(const Diagnosis& diagnosis, const std::vector<RankView>& views) const;
 
-  // New ones only: stragglers and slow disks, each rank once per collective.
+  // New ones only: silent ranks, stragglers and slow disks, each rank once per collective.
   std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
 
   // "rank 3 (node-b)", "ranks 2, 3 (node-b)", "64 ranks on 8 nodes (512-575)".
@@ -65,7 +64,7 @@ class FailureDetector {
   std::optional<Diagnosis> silent(const std::vector<RankView>& views, double now_s) const;
   std::optional<Diagnosis> stalled(const std::vector<RankView>& views, double now_s) const;
   std::optional<Diagnosis> stalled_outside(const std::vector<RankView>& views, double now_s) const;
-  double heartbeat_limit_s(const RankView& view, double now_s) const;
+  double silence_limit_s(const RankView& view, double now_s) const;
   // Silent for a few periods: it will be heard again, or be diagnosed as lost, before long.
   bool is_silent(const RankView& view, double now_s) const;
   double stall_limit_s(const RankState& state) const;

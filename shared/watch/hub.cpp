@@ -116,8 +116,8 @@ void Hub::beat(double now_s) {
   HubState own{.state = context_.activity->state()};
   for (std::size_t rank = 1; rank < peers_.size() && own.first_elsewhere == 0; ++rank) {
     const RankView& view = peers_[rank].view;
-    const bool heard = peers_[rank].heard && !view.gone &&
-                       now_s - view.heard_s < context_.options.heartbeat_limit_s / 2;
+    const bool heard =
+        peers_[rank].heard && !view.gone && now_s - view.heard_s < 10 * context_.options.period_s;
     if (!heard) continue;
     const auto number = static_cast<std::int32_t>(rank);
     if (own.first_heard == 0) own.first_heard = number;
@@ -156,7 +156,7 @@ void Hub::look(double now_s, bool beaten) {
       return;
     }
   }
-  end_job(*diagnosis, lost_rank_notice(detector_.launcher_wait_s(*diagnosis, all, now_s)), now_s);
+  end_job(*diagnosis, lost_rank_notice(detector_.launcher_wait_s(*diagnosis, all)), now_s);
 }
 
 bool Hub::all_left(const std::vector<RankView>& views) const {

@@ -104,7 +104,7 @@ void Spoke::look(double now_s, bool) {
   if (!is_reported && claim_diagnosis()) {
     context_.handler.report(diagnosis->message, diagnosis->hint);
   }
-  suppress_reports(lost_rank_notice(detector_.launcher_wait_s(*diagnosis, both, now_s)), now_s);
+  suppress_reports(lost_rank_notice(detector_.launcher_wait_s(*diagnosis, both)), now_s);
 }
 
 // The lowest rank that the hub could still hear reports at once. It may have been lost with the

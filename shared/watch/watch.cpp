@@ -189,14 +189,15 @@ void Watch::fail(int code) {
   // soon: with MPI_Abort now, an mpirun that waits for a node that is cut off would end it before
   // it can end that mpirun.
   if (parts_->context.diagnosis_known && !parts_->context.failure_sent) {
-    std::this_thread::sleep_for(Seconds(2 * parts_->context.options.launcher_limit_s));
+    const WatchOptions& options = parts_->context.options;
+    std::this_thread::sleep_for(Seconds(2 * (options.launcher_limit_s + options.second_s)));
   }
 }
 
 void Watch::await_diagnosis() {
   const WatchOptions& options = parts_->context.options;
   std::this_thread::sleep_for(
-      Seconds(options.heartbeat_limit_s + options.second_s + 2 * options.period_s));
+      Seconds(options.stall_timeout_s + options.second_s + 2 * options.period_s));
 }
 
 }  // namespace retina

@@ -24,6 +24,8 @@ constexpr double kDrainSeconds = 0.3;
 constexpr double kLookSecondsPerRank = 20e-6;
 // A loop that comes back later than this was not running.
 constexpr double kGapSeconds = 1;
+// Between a rank that gives another one up and the next that does.
+constexpr double kGiveUpSeconds = 2.5;
 
 }  // namespace
 
@@ -65,7 +67,8 @@ void WatchLoop::notice_gap(double gap_s, double now_s) {
   if (gap_s <= kGapSeconds) return;
   context_.activity->exclude_gap(gap_s);
   exclude_gap(gap_s);
-  if (gap_s > context_.options.heartbeat_limit_s / 2) awake_since_s_ = now_s;
+  const double limit_s = context_.options.stall_timeout_s;
+  if (gap_s > std::max(limit_s / 2, limit_s - kGiveUpSeconds)) awake_since_s_ = now_s;
 }
 
 // This rank has reported an error of its own: the others end silently.
@@ -81,7 +84,8 @@ void WatchLoop::send_to_all(const std::string& frame) {
 }
 
 bool WatchLoop::was_given_up(double now_s) const {
-  return awake_since_s_ && now_s - *awake_since_s_ < context_.options.heartbeat_limit_s;
+  return awake_since_s_ &&
+         now_s - *awake_since_s_ < std::min(context_.options.stall_timeout_s, 2 * kGiveUpSeconds);
 }
 
 const std::string& WatchLoop::own_host() const {

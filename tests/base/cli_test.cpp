@@ -57,7 +57,6 @@ void declare(Cli& cli, Options& options) {
   cli.option("seed", options.seed, "N", "of chance");
   cli.pair("versus", options.versus, "ONE OTHER", "against each other");
   cli.list("files", options.files, "PATH...", "what to read");
-  cli.formerly("passes", "epochs");
   cli.option_or_auto("shares", options.shares, "LIST", "by level");
   cli.option_or_auto("warmup", options.warmup, "N", "steps");
   cli.preset("plan", options.plan, {{"long", {{"epochs", "99"}}}}, "settings");
@@ -226,28 +225,6 @@ TEST_F(CliTest, LetsTheCommandLineWinOverTheConfigFile) {
   EXPECT_THAT(options_.versus, ElementsAre("a,b", "c"));
 }
 
-TEST_F(CliTest, TakesAFormerNameOfAnOptionEverywhereAndShowsTheNewOne) {
-  const TestFolder folder;
-  const std::string config = folder / "config.json";
-  const auto epochs_of = [](std::vector<const char*> arguments) {
-    Options options;
-    Cli cli("program", "", "");
-    declare(cli, options);
-    arguments.insert(arguments.begin(), "program");
-    cli.parse(static_cast<int>(arguments.size()), arguments.data());
-    EXPECT_TRUE(cli.given("epochs"));
-    EXPECT_THAT(cli.help_text(), Not(HasSubstr("--passes")));
-    return options.epochs;
-  };
-  EXPECT_EQ(epochs_of({"--passes", "5"}), 5);
-  EXPECT_EQ(epochs_of({"--passes=6"}), 6);
-  write_file_atomically(config, R"({"passes": 7})");
-  EXPECT_EQ(epochs_of({"--config", config.c_str()}), 7);
-  EXPECT_THAT(refusal({"--passes", "5", "--epochs", "5"}).what(), HasSubstr("given twice"));
-  write_file_atomically(config, R"({"passes": 7, "epochs": 8})");
-  EXPECT_THAT(refusal({"--config", config.c_str()}).what(), HasSubstr("given twice"));
-}
-
 TEST_F(CliTest, RefusesABadConfigFile) {
   const TestFolder folder;
   const std::string path = folder / "config.json";
@@ -385,6 +362,32 @@ TEST_F(CliTest, APresetYieldsToAndIsChosenByTheConfigFile) {
   parse({"--config", path.c_str()});
   EXPECT_EQ(options_.epochs, 7);
   EXPECT_EQ(options_.lr, 0.5);
+}
+
+// Quotes, --option=VALUE and a config file keep them from the shell.
+TEST_F(CliTest, PathsThatNoShellExpandedAreRefused) {
+  const auto refused = [](const std::string& value) {
+    Options options;
+    Cli cli("tool", "tool --output DIR", "makes things");
+    declare(cli, options);
+    const std::string argument = "--output=" + value;
+    const std::array<const char*, 2> words{"tool", argument.c_str()};
+    try {
+      cli.parse(static_cast<int>(words.size()), words.data());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_THAT(error.what(), HasSubstr("--output: no shell has expanded "));
+      return true;
+    }
+    return false;
+  };
+  for (const char* value :
+       {"~", "~/data", "~jane/data", "$DATA", "$DATA/run", "/mnt/${RUN}/out", "/data/$USER/out"}) {
+    EXPECT_TRUE(refused(value)) << value;
+  }
+  for (const char* value : {"./~", "data~", "/mnt/c$/data", "a$1", "b/~/c"}) {
+    EXPECT_FALSE(refused(value)) << value;
+  }
 }
 
 TEST_F(CliTest, APresetMayHaveAnotherDefaultThanNone) {

@@ -14,6 +14,7 @@
 #include "shared/base/hash.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/unprivileged.h"
 
 namespace retina {
 namespace {
@@ -49,6 +50,33 @@ TEST(ReadFile, NamesAMissingFileAndAFolderAsMissingInput) {
   EXPECT_EQ(kind_of([&] { read_file(folder / "missing"); }), ErrorKind::kNoInput);
   EXPECT_EQ(kind_of([&] { read_file(folder.path()); }), ErrorKind::kNoInput);
   EXPECT_EQ(kind_of([&] { file_size_bytes(folder / "missing"); }), ErrorKind::kNoInput);
+}
+
+// What may not be read is there: neither gone nor a fault of the mount.
+TEST(ReadFile, SaysWhatThisUserMayNotRead) {
+  const TestFolder folder;
+  write_file_atomically(folder / "file", "x");
+  make_folder(folder / "closed/inside");
+  std::filesystem::permissions(folder / "file", std::filesystem::perms::none);
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms::none);
+  {
+    const Unprivileged nobody(folder.path());
+    for (const std::string path : {"file", "closed/inside/file"}) {
+      EXPECT_EQ(refusal_of(ErrorKind::kNoInput, [&] { read_file(folder / path); }),
+                folder / path + ": may not be read (Permission denied)");
+    }
+    for (const std::string path : {"closed", "closed/inside"}) {
+      EXPECT_EQ(refusal_of(ErrorKind::kNoInput, [&] { require_folder(folder / path, ""); }),
+                folder / path + ": may not be read (Permission denied)");
+    }
+    EXPECT_THAT(read_error("a", EACCES).hint(), HasSubstr(cat("user ", ::geteuid())));
+  }
+  std::filesystem::permissions(folder / "closed", std::filesystem::perms::all);
+  EXPECT_NO_THROW(require_folder(folder / "closed", ""));
+  EXPECT_THAT(refusal_of(ErrorKind::kNoInput, [&] { require_folder(folder / "file", ""); }),
+              HasSubstr("is not a folder"));
+  EXPECT_THAT(refusal_of(ErrorKind::kNoInput, [&] { require_folder(folder / "none", ""); }),
+              HasSubstr("does not exist"));
 }
 
 TEST(ReadFile, ReturnsEveryByte) {

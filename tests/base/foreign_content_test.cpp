@@ -72,6 +72,42 @@ TEST(ForeignContent, TextOfAnyLanguageIsNone) {
   }
 }
 
+// The keys are those of files that the tools wrote.
+TEST(ForeignJson, IsNamedByItsKeys) {
+  const std::vector<std::pair<const char*, const char*>> known{
+      {R"({"_via_settings": {}, "_via_img_metadata": {"a.jpg9": {"regions": []}}})", "VIA"},
+      {R"({"a.jpg9":{"regions":[{"shape_attributes":{},"region_attributes":{}}]}})", "VIA"},
+      {R"([{"image": "a.jpg", "annotations": [{"label": "x", "coordinates": {"x": 1}}]}])",
+       "CreateML"},
+      {R"([{"id": 1, "annotations": [{"result": [{"value": {"rectanglelabels": ["x"]}}]}]}])",
+       "Label Studio"},
+      {R"({"version": "5.2.1", "shapes": [], "imagePath": "a.jpg", "imageData": null})", "labelme"},
+      {R"({"categories": {"label": {}}, "items": [{"annotations": [{"label_id": 0}]}]})",
+       "Datumaro"},
+      {R"({"size": {}, "objects": [{"classTitle": "x", "geometryType": "rectangle"}]})",
+       "Supervisely"},
+      {R"({"annotations": [{"segments_info": [], "file_name": "a.png"}]})", "panoptic"},
+      {R"({"annotations": [{"image_id": 1, "id": 2, "caption": "A cat."}]})", "captions"},
+      {R"({"images": [{"coco_url": "http://a/b.jpg", "neg_category_ids": []}]})", "LVIS"}};
+  for (const auto& [text, tool] : known) {
+    const auto foreign = foreign_json(text);
+    ASSERT_TRUE(foreign) << text;
+    EXPECT_THAT(foreign->what, HasSubstr(tool));
+    EXPECT_NE(foreign->cure, "") << tool;
+  }
+  EXPECT_FALSE(foreign_json(R"({"images": [], "annotations": [], "categories":
+      [{"id": 1, "name": "caption"}, {"id": 2, "name": "image_id"}]})"))
+      << "values are no keys";
+}
+
+TEST(ForeignText, IsNamedByItsFirstLine) {
+  EXPECT_EQ(foreign_text("file,x1,y1,x2,y2,class\n0.jpg,1,2,3,4,cat\n"), "CSV");
+  EXPECT_THAT(foreign_text("0 0.9 10 8 50 48"), HasSubstr("YOLO"));
+  for (const char* text : {"[1, 2, 3, 4]", "{\"a\": 1, \"b\": 2, \"c\": 3}", "cat", ""}) {
+    EXPECT_EQ(foreign_text(text), "") << text;
+  }
+}
+
 // Every reader of JSON is one of these two.
 TEST(ForeignContent, InThePlaceOfJsonHasItsCure) {
   const TestFolder folder;
@@ -108,6 +144,18 @@ TEST(FileKind, NamesWhatDownloadsLeaveInThePlaceOfAFile) {
   EXPECT_THAT(what_is("\x1f\x8b\x08"), HasSubstr("gzip"));
 }
 
+TEST(FileKind, NamesTheToolWhoseClassesAPickleNeeds) {
+  for (const auto& [name, tool] :
+       {std::pair{"ultralytics.nn.tasks\nDetectionModel", "Ultralytics"},
+        {"mmengine.logging.history_buffer\nHistoryBuffer", "MMDetection"},
+        {"detectron2.structures.boxes\nBoxes", "Detectron2"}}) {
+    for (const std::string& bytes :
+         {zip_of(cat("best/data.pkl\x80\x02}c", name)), cat("\x80\x04\x95\x8c", name)}) {
+      EXPECT_EQ(what_is(bytes), cat("is a model of ", tool, ", which cannot be imported"));
+    }
+  }
+}
+
 TEST(FileKind, NamesWeightsThatOtherToolsWrite) {
   EXPECT_THAT(what_is(zip_of("archive/data.pkl")), HasSubstr("torch.save wrote"));
   EXPECT_TRUE(file_kind(zip_of("w/data.pkl"), zip_of("w/data.pkl"))->is_torch_save);
@@ -126,15 +174,9 @@ TEST(FileKind, NamesWeightsThatOtherToolsWrite) {
   EXPECT_THAT(what_is(std::string("\x1c\0\0\0TFL3", 8)), HasSubstr("TensorFlow Lite"));
 }
 
-TEST(FileKind, KnowsTheModelsOfEarlierVersionsFromOtherTorchScript) {
-  const std::string old = zip_of("archive/constants.pkl archive/extra/retina.json");
-  const FileKind kind = file_kind(old, old).value();
-  EXPECT_TRUE(kind.is_old_model);
-  EXPECT_EQ(kind.what, "is a TorchScript model of an earlier retina-convert");
-  EXPECT_THAT(kind.hint, HasSubstr("retina-convert --checkpoint RUN --output MODEL.onnx"));
-  const std::string other = zip_of("archive/constants.pkl archive/data.pkl");
-  EXPECT_FALSE(file_kind(other, other)->is_old_model);
-  EXPECT_THAT(what_is(other), HasSubstr("that retina-convert did not write"));
+TEST(FileKind, KnowsTorchScript) {
+  EXPECT_THAT(what_is(zip_of("archive/constants.pkl archive/data.pkl")),
+              HasSubstr("is a TorchScript model"));
 }
 
 TEST(FileKind, DoesNotGuess) {

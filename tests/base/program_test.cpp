@@ -1,19 +1,24 @@
 #include "shared/base/program.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <new>
 #include <system_error>
 #include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/log.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -102,6 +107,36 @@ TEST(RunProgramDeathTest, AWriteBeyondAFileSizeLimitIsAnErrorAndNoDeath) {
     });
   };
   EXPECT_EXIT(std::exit(write_too_much()), testing::ExitedWithCode(74), "File too large");
+}
+
+// `tool 2>&1 | head`, or into what takes nothing; exits with the program's code, 99 where its file
+// is not there.
+[[noreturn]] void print_much_into(int file, const std::string& path) {
+  ::dup2(file, STDOUT_FILENO);
+  const int code = run_program("tool", [&] {
+    for (int i = 0; i < 100'000; ++i) std::cout << "a line\n";
+    log_warning("a log");
+    write_file_atomically(path, "x");
+    return 0;
+  });
+  std::_Exit(path_exists(path) ? code : 99);
+}
+
+TEST(RunProgramDeathTest, AReaderThatGoesAwayCostsNoRunAndAFullDiskDoes) {
+  const TestFolder folder;
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  ::close(ends[0]);
+  EXPECT_EXIT(print_much_into(ends[1], folder / "file"), testing::ExitedWithCode(0), "a log");
+  // Nobody reads the log either.
+  const auto without_log = [&] {
+    ::dup2(ends[1], STDERR_FILENO);
+    print_much_into(ends[1], folder / "other");
+  };
+  EXPECT_EXIT(without_log(), testing::ExitedWithCode(0), "");
+  const int full = ::open("/dev/full", O_WRONLY);
+  EXPECT_EXIT(print_much_into(full, folder / "last"), testing::ExitedWithCode(74),
+              "stdout: the results could not be written");
 }
 
 TEST(RunProgram, TellsTheHandlerTheExitCode) {

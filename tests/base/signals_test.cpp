@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/base/program.h"
 
@@ -150,6 +151,20 @@ TEST(BusErrorDeathTest, IsToldOnceByManyThreads) {
 TEST(BusErrorDeathTest, OfAnotherKindKillsAsEver) {
   const auto body = [] { return std::raise(SIGBUS); };
   EXPECT_EXIT(std::_Exit(run_program("tool", body)), testing::KilledBySignal(SIGBUS), "^$");
+}
+
+// A pause without end would hang.
+TEST(Signals, EndWhatWaits) {
+  check_stop("nothing");
+  std::stop_source stop;
+  for (const bool by_signal : {true, false}) {
+    std::jthread asks([&] { by_signal ? set_stop_signal(SIGTERM) : void(stop.request_stop()); });
+    pause(std::chrono::hours(1000), stop.get_token());
+    EXPECT_TRUE(is_stopping(stop.get_token()));
+    EXPECT_THROW(check_stop("a shard", stop.get_token()), Error);
+    asks.join();
+    set_stop_signal(0);
+  }
 }
 
 // As where a library jumps to code for which it got no memory.

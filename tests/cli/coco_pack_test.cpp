@@ -396,7 +396,7 @@ TEST_F(PackClasses, ArePackedVerifiedAndInspected) {
 
 TEST_F(PackClasses, BadInputsAreNamedAndLeaveNothing) {
   const std::string set = folder_ / "set";
-  EXPECT_THAT(refusal(pack("folders", folder_ / "nowhere", set), 66), HasSubstr("is not a folder"));
+  EXPECT_THAT(refusal(pack("folders", folder_ / "nowhere", set), 66), HasSubstr("does not exist"));
   EXPECT_THAT(refusal(pack("cifar10", folder_ / "nowhere.bin", set), 66),
               HasSubstr("nowhere.bin: does not exist"));
   std::filesystem::create_directories(folder_ / "bare");

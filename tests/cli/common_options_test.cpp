@@ -35,6 +35,20 @@ TEST_P(Programs, RefuseToRunWithoutOptions) {
   EXPECT_THAT(refusal({GetParam()}, 64), HasSubstr("--help"));
 }
 
+// oneMKL and Open MPI would end the process there.
+TEST_P(Programs, SayThatTheWorkingFolderIsGone) {
+  const TestFolder folder;
+  const std::string go = cat("mkdir '", folder / "gone", "' && cd '", folder / "gone",
+                             "' && rmdir '", folder / "gone", "' && exec '" RETINA_BIN_DIR "/");
+  const ProcessResult there = run_process({"/bin/sh", "-c", cat(go, GetParam(), "' --version")});
+  EXPECT_EQ(there.exit_code, 0) << there.err;
+  EXPECT_THAT(there.err, HasSubstr("warning: the working folder has been removed"));
+  const ProcessResult relative =
+      run_process({"/bin/sh", "-c", cat(go, GetParam(), "' --config options.json")});
+  EXPECT_EQ(relative.exit_code, 66) << relative.err;
+  EXPECT_THAT(relative.err, HasSubstr("error: "));
+}
+
 TEST_P(Programs, NameTheNearestMatchOfAnUnknownOption) {
   EXPECT_THAT(refusal({GetParam(), "--outptu", "x"}, 64), HasSubstr("--output"));
 }

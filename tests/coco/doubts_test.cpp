@@ -89,7 +89,7 @@ TEST(Doubts, DetectionsAreToldByTheirEntry) {
   const std::vector<Detection> found{{.image_id = 7, .bbox = {500, 5, 5, 5}},
                                      {.image_id = 1, .bbox = {5, 5, 5, 5}},
                                      {.image_id = 2, .bbox = {500, 5, 5, 5}}};
-  EXPECT_EQ(doubtful_boxes(truth, found),
+  EXPECT_EQ(boxes_beyond(truth, found),
             "1 of 2 boxes reaches beyond its image, 1 wholly or mostly outside it (first: a.jpg "
             "(image 2), entry 2)");
 }

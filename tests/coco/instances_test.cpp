@@ -206,6 +206,11 @@ TEST(Instances, BadImagesAreNamed) {
             "f.json: images[0] (id 1): key \"height\" is missing");
   EXPECT_EQ(with(R"({"id": "1", "file_name": "a", "width": 3, "height": 3})"),
             "f.json: images[0]: id: got \"1\", want an integer");
+  EXPECT_EQ(with(R"({"id": 1, "file_name": "a", "width": 3.50, "height": 3})"),
+            "f.json: images[0] (id 1): width: got 3.50, want an integer")
+      << "the file's digits";
+  EXPECT_EQ(with(R"({"id": 12345678901234567890123, "file_name": "a", "width": 3, "height": 3})"),
+            "f.json: images[0]: id: got 12345678901234567890123, want an integer");
   EXPECT_EQ(with(R"({"id": 1.5, "file_name": "a", "width": 3, "height": 3})"),
             "f.json: images[0]: id: got 1.5, want an integer");
   EXPECT_EQ(with(R"({"id": 1, "file_name": 7, "width": 3, "height": 3})"),

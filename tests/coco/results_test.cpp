@@ -117,6 +117,38 @@ TEST(Results, OtherKeysAreSkipped) {
   EXPECT_EQ(all.at(0).score, 1.0);
 }
 
+// Of a large file, too, where the tool's own keys come at the end.
+TEST(Results, OfOtherToolsAreNamedWithWhatIsWanted) {
+  const TestFolder folder;
+  const std::string path = folder / "r.json";
+  const auto hint = [&](const std::string& text, const std::string& message) {
+    write_file_atomically(path, text);
+    try {
+      read_results(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), path + message);
+      return error.hint();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(hint("0.jpg,10,8,50,48,cat,0.9\n", ": got CSV, want JSON"),
+              testing::StartsWith("give COCO's results: ["));
+  EXPECT_THAT(hint("{}", ": got an object, want an array"), testing::StartsWith("give COCO's"));
+  const std::string padding(3 << 20, ' ');
+  EXPECT_THAT(
+      hint(cat("{\"images\": [", padding, "],\n\"annotations\": [{\"segments_info\": 1}]}"),
+           ": got an object, want an array; this is a file of COCO's panoptic segmentation"),
+      testing::HasSubstr("instances_*.json"));
+  make_folder(folder / "labels");
+  try {
+    read_results(folder / "labels");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
+    EXPECT_THAT(error.hint(), testing::StartsWith("give COCO's results: ["));
+  }
+}
+
 TEST(Results, BadEntriesAreNamed) {
   EXPECT_EQ(problem("{}"), "r.json: got an object, want an array");
   EXPECT_EQ(problem("[3]"), "r.json: entry [0]: got a number, want an object");

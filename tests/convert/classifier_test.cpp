@@ -205,16 +205,16 @@ TEST(ConvertedClassifier, ACheckpointThatIsNotFiniteIsBadDataByItsTensor) {
               HasSubstr("c.pt: tensor fc.bias has values that are not finite (got 1 of 3"));
 }
 
-TEST(InferenceHeader, OfADetectorIsAsItWasBeforeThereWereClassifiers) {
+TEST(InferenceHeader, OfADetectorTellsItsThresholds) {
   EXPECT_EQ(InferenceHeader{}.to_json(),
-            R"({"format_version":1,"checkpoint":"0000000000000000",)"
+            R"({"format_version":3,"task":"detection","checkpoint":"0000000000000000",)"
             R"("onnx":{"weights":"f32","postprocess":true},"score_threshold":0.05,)"
             R"("nms_threshold":0.5,"max_detections":300,"config":"{}","categories":[]})");
 }
 
 TEST(InferenceHeader, OfAClassifierTellsItsTaskAndNoThresholds) {
   const std::string json = InferenceHeader{.task = Task::kClassification}.to_json();
-  EXPECT_THAT(json, HasSubstr(R"("format_version":2,"task":"classification")"));
+  EXPECT_THAT(json, HasSubstr(R"("format_version":3,"task":"classification")"));
   EXPECT_THAT(json, Not(HasSubstr("threshold")));
 }
 

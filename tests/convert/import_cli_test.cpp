@@ -89,18 +89,5 @@ TEST_F(ImportCli, OnesOwnInferenceModelIsSaidToBeOne) {
   expect_refusal({"--import", model}, 65, "is an inference model that retina-convert wrote");
 }
 
-TEST_F(ImportCli, AModelOfAnEarlierVersionSaysToConvertAgain) {
-  std::string zip = stored_zip({{"archive/code/__torch__/retina.py", "class RetinaNet"},
-                                {"archive/constants.pkl", "."},
-                                {"archive/extra/retina.json", "{}"}});
-  for (const bool is_code_compressed : {false, true}) {
-    if (is_code_compressed) zip[zip.find("PK\1\2") + 10] = 8;
-    write_file_atomically(folder_ / "old.pt", zip);
-    expect_refusal({"--import", folder_ / "old.pt"}, 65,
-                   "old.pt: is a TorchScript model of an earlier retina-convert; hint: convert the "
-                   "checkpoint again: retina-convert --checkpoint RUN --output MODEL.onnx");
-  }
-}
-
 }  // namespace
 }  // namespace retina

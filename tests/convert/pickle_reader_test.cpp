@@ -92,6 +92,12 @@ TEST(PickleReader, RefusesEveryNameOutsideOfTheListByName) {
   }
 }
 
+TEST(PickleReader, NamesTheToolWhoseClassesAreNeeded) {
+  EXPECT_EQ(refusal(PickleText().global("mmengine.logging.history_buffer", "HistoryBuffer").stop()),
+            "w.pth: is a model of MMDetection, which cannot be imported (it needs "
+            "mmengine.logging.history_buffer.HistoryBuffer)");
+}
+
 TEST(PickleReader, AnUnprintableNameStaysOnOneLine) {
   const std::string message = refusal(PickleText().text("o\ns").text("\x1b[2J").op("\x93").stop());
   EXPECT_THAT(message, HasSubstr("o?s.?[2J"));

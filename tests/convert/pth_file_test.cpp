@@ -209,9 +209,6 @@ TEST(PthFile, TellsOtherFilesApart) {
   EXPECT_THAT(refusal_of_file(stored_zip({{"a/readme", "hello"}})), HasSubstr("is a zip archive"));
   EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/constants.pkl", "."}})),
               HasSubstr("TorchScript"));
-  EXPECT_THAT(
-      refusal_of_file(stored_zip({{"a/constants.pkl", "."}, {"a/extra/retina.json", "{}"}})),
-      HasSubstr("is a TorchScript model of an earlier retina-convert"));
   EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/retina/index.json", "."}})),
               HasSubstr("already a checkpoint of retina-batch"));
   EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/byteorder", "big"}})),

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -64,6 +65,24 @@ TEST(BatchLoader, GivesTheSameBatchesForAnyNumberOfThreads) {
   const auto expected = load_all(1, 1);
   EXPECT_EQ(load_all(2, 4), expected);
   EXPECT_EQ(load_all(5, 3), expected);
+}
+
+TEST(BatchLoader, LetsItsConsumerGiveUpWhileABatchIsNotThere) {
+  const SyntheticSource source(60, 5, 7);
+  std::promise<void> arrives;
+  BatchLoader loader(source, {.threads = 1}, [&]() -> std::optional<BatchRequest> {
+    arrives.get_future().wait();  // as a shard that is under way
+    arrives = {};
+    return request_of_records({1});
+  });
+  int asked = 0;
+  EXPECT_FALSE(loader.next([&] { return ++asked == 2; }));
+  EXPECT_EQ(asked, 2);
+  arrives.set_value();
+  const auto batch = loader.next([] { return false; });
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->samples.size(), 1U);
+  arrives.set_value();
 }
 
 TEST(BatchLoader, GivesABatchWithoutImagesForARequestWithoutSlots) {

@@ -208,6 +208,18 @@ TEST(TiledSource, ADamagedRowIsAProblemOfTheTilesThatShowIt) {
   });
 }
 
+TEST(TiledSource, RowsOfTilesThatTakeMoreThanAGibibyteAreAProblem) {
+  const TestFolder folder;
+  write_file_atomically(folder / "a.tif", sparse_tiff(999'999, 600, 1'000'000, 16));
+  const ImageListing listing = list_images({folder.path()}, folder / "out");
+  const ImageFiles files(listing.roots, {{.name = "a.tif", .width = 999'999, .height = 600}}, {});
+  const TiledSource tiles(files, {.sides_px = {640}, .with_whole = false});
+  load_all(tiles, {.batch_count = 2}, [&](const Sample& sample, const std::uint8_t*) {
+    ASSERT_TRUE(sample.problem.has_value());
+    EXPECT_EQ(sample.problem->kind, "too-large");
+  });
+}
+
 // The same through files of every format: rows of a file are what decoding it gives.
 TEST(TiledSource, FilesAreCutAsTheyDecode) {
   const TestFolder folder;

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
+#include "shared/anchor/anchor_fit.h"
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/image/resize.h"
 #include "shared/shard/shard_set.h"
 #include "tests/e2e/job.h"
 #include "tests/support/child_process.h"
@@ -121,6 +124,54 @@ TEST(RunDefaults, FineTuneADetectorAndFitItsAnchors) {
   EXPECT_LT(config.root().at("effective_lr").as_double(), 0.0025);
   // The boxes of scenes are small at 64 px.
   EXPECT_LT(config.root().at("options").at("anchor-sizes").at(std::size_t{0}).as_double(), 32);
+}
+
+std::string first_line_with(const std::string& text, const std::string& part) {
+  const std::size_t at = text.find(part), begin = text.rfind('\n', at) + 1;
+  return at == std::string::npos ? "" : text.substr(begin, text.find('\n', at) - begin);
+}
+
+// As good anchors as by each box itself, and from two sets whose records nobody can read.
+TEST(RunDefaults, FitAnchorsWithoutReadingARecord) {
+  const Job job;
+  std::vector<BoxSize> boxes;
+  for (const std::string& folder : {job.train_shards(), job.val_shards()}) {
+    const ShardSet set(folder);
+    for (std::size_t place = 0; place < set.index().size(); ++place) {
+      const Record record = set.read(place);
+      const double scale = resized_size(record.width, record.height, 64, 96).scale;
+      for (const RecordAnnotation& one : record.annotations) {
+        const auto box = training_box(one, record.width, record.height);
+        if (!box) continue;
+        boxes.push_back({.width_px = static_cast<float>(((*box)[2] - (*box)[0]) * scale),
+                         .height_px = static_cast<float>(((*box)[3] - (*box)[1]) * scale)});
+      }
+    }
+    for (const ManifestShard& shard : set.manifest().shards) {  // of its size, so that it opens
+      write_file_atomically(cat(folder, "/", shard.file.name),
+                            std::string(shard.file.size_bytes, '\0'));
+    }
+  }
+  const AnchorProposal best = propose_anchors(boxes, 1);
+  const ProcessResult checked =
+      run_process(plain_command(job, job / "run",
+                                {"--train", job.val_shards(), "--anchor-sizes", "auto",
+                                 "--assigner", "atss", "--check-args"}));
+  ASSERT_EQ(checked.exit_code, 0) << checked.err;
+  const std::string chosen = first_line_with(checked.out, "chosen because they fit the boxes best");
+  std::vector<double> sizes;
+  std::istringstream numbers(chosen.substr(std::string("--anchor-sizes ").size()));
+  for (double size = 0; numbers >> size; numbers.ignore()) sizes.push_back(size);
+  ASSERT_EQ(sizes.size(), 5U) << checked.out;
+  const auto count = static_cast<double>(boxes.size());
+  EXPECT_NEAR(static_cast<double>(count_uncovered(boxes, sizes).all()),
+              static_cast<double>(best.uncovered.all()), .05 * count);
+  // The note counts in whole percents.
+  const auto narrow = std::count_if(boxes.begin(), boxes.end(), [](const BoxSize& box) {
+    return std::min(box.width_px, box.height_px) < 8;
+  });
+  const std::string note = first_line_with(checked.out, "are narrower than 8 px");
+  EXPECT_NEAR(std::stod(note), 100 * static_cast<double>(narrow) / count, 8) << checked.out;
 }
 
 // At 64 px some boxes of scenes are narrower than P3's cells. Of one anchor a location, through

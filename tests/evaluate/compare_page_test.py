@@ -115,6 +115,13 @@ class ComparePageTest(unittest.TestCase):
             self.assertEqual(tables[title], [
                 [f"{images[id_]['file_name']} (image {id_})", f"{images[id_]['a']:.1f}", f"{images[id_]['b']:.1f}",
                  signed(-images[id_]["gain"], 1)] for id_ in ids])
+        self.assertEqual(self.texts("#metrics .label")[:2], ["AP of A: a", "AP of B: b"])
+        links = self.browser.evaluate("[...document.querySelectorAll('td a')].map((one) => one.getAttribute('href'))")
+        self.assertEqual(links, [f"../{side}/report.html#image={id_}" for id_ in found["better"] + found["worse"]
+                                 for side in "bab"])
+        self.browser.open((folder / "compared" / links[0]).resolve().as_uri().replace("%23", "#"))
+        self.browser.wait_for("document.querySelector('dialog[open] h2')")
+        self.assertIn(images[found["better"][0]]["file_name"], self.texts("dialog[open] h2")[0])
         self.assertEqual(len(self.texts("#notes li")), 2)
         self.check_plot(classes)
 

@@ -116,6 +116,16 @@ TEST(Metrics, AHigherLimitCountsAllOfAnImageAndClass) {
   EXPECT_EQ(all.stats[kAr10], coco.stats[kAr10]);
   EXPECT_EQ(oddities_text(all), "");
   EXPECT_THAT(coco_summary_text(all), HasSubstr("maxDets=150 ] = 1.000"));
+  // Named for what it is.
+  EXPECT_THAT(class_table_text(coco), HasSubstr("AR100"));
+  EXPECT_THAT(class_table_text(all), HasSubstr("AR150"));
+  const auto file =
+      JsonFile::parse(metrics_json(all, explain_detections(scene.truth, scene.found)), "metrics");
+  EXPECT_EQ(file.root().at("AR150").as_double(), 1);
+  EXPECT_EQ(file.root().at("per_class").at(std::size_t{0}).at("AR150").as_double(), 1);
+  EXPECT_EQ(file.root().at("count_best").as_int(), 150);
+  EXPECT_FALSE(file.root().has("AR100"));
+  EXPECT_EQ(stat_key(kAr100, 100), "AR100");
 }
 
 TEST(Metrics, AnAreaOnTheEdgeBelongsToBothRanges) {
@@ -364,7 +374,7 @@ TEST(MetricsText, TheJsonKeepsEveryDigit) {
   const auto file = JsonFile::parse(
       metrics_json(metrics, explain_detections(scene.truth, scene.found)), "metrics.json");
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
-    EXPECT_EQ(file.root().at(stat_key(i)).as_double(), metrics.stats[i]) << stat_key(i);
+    EXPECT_EQ(file.root().at(stat_key(i, 100).c_str()).as_double(), metrics.stats[i]) << i;
   }
   EXPECT_THAT(numbers(file.root().at("stats")), testing::ElementsAreArray(metrics.stats));
   const JsonView cat = file.root().at("per_class").at(std::size_t{0});

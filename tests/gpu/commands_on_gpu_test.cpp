@@ -102,26 +102,6 @@ TEST_F(CommandsOnGpu, ARunContinuesOnTheOtherDevice) {
   }
 }
 
-// Tests of the fake device (fake_device/fake_device_test.cpp) want the same bits.
-TEST_F(CommandsOnGpu, CudaGraphsGiveTheLossCurveOfSeparateLaunches) {
-  RETINA_GPU_OR_SKIP();
-  const Job job;
-  for (const std::string precision : {"fp32", "bf16"}) {
-    const auto losses = [&](const std::string& graphs, std::string* log) {
-      return train(job, graphs + precision, 8, test_device_option(),
-                   {"--keep-ratio", "off", "--precision", precision, "--cuda-graphs", graphs}, log);
-    };
-    std::string log;
-    const std::vector<double> separate = losses("off", nullptr), graphs = losses("auto", &log);
-    EXPECT_THAT(log, Not(HasSubstr("recording failed")));
-    ASSERT_EQ(graphs.size(), 8U);
-    const double share = precision == "fp32" ? 1e-3 : 0.05;
-    for (std::size_t i = 0; i < graphs.size(); ++i) {
-      EXPECT_NEAR(graphs[i], separate[i], share * separate[i]) << precision << " " << i;
-    }
-  }
-}
-
 // Two ranks, which NCCL joins.
 class TwoGpus : public CommandsOnGpu {
  protected:

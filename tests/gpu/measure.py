@@ -106,13 +106,11 @@ def measure_step(subject):
               "--precision", "bf16", "--steps", subject.size(22, 7)]
     subject.tell("frozen batch norm", subject.synthetic("frozen", *subject.FROZEN))
     subject.tell("the default, GroupNorm heads", subject.synthetic("default"))
-    for graphs in ("off", "auto"):
-        small = subject.size(320, 128)
-        subject.tell(f"ResNet-18, 4 images of {small} px, CUDA graphs {graphs}",
-                     subject.train(f"small-{graphs}", "--synthetic", 256, "--synthetic-size", f"{small}x{small}",
-                                   "--min-side", small, "--max-side", small, "--backbone", "resnet18",
-                                   "--images-per-step", 4, "--steps", subject.size(80, 6), "--augment", "flip",
-                                   "--cuda-graphs", graphs))
+    small = subject.size(320, 128)
+    subject.tell(f"ResNet-18, 4 images of {small} px",
+                 subject.train("small", "--synthetic", 256, "--synthetic-size", f"{small}x{small}",
+                               "--min-side", small, "--max-side", small, "--backbone", "resnet18",
+                               "--images-per-step", 4, "--steps", subject.size(80, 6), "--augment", "flip"))
     os.environ["RETINA_BUILD"] = str(BUILD)
     subject.run(*beside, "--rounds", subject.size(5, 1))
     if subject.on_gpu:

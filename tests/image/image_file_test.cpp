@@ -81,6 +81,33 @@ TEST(Png, EveryKindOfPixelBecomesRgbWithoutItsAlpha) {
   }
 }
 
+TEST(Png, SixteenBitsThatHoldFourteenOrFewerAreRefused) {
+  for (const auto& [colour_type, channels] : {std::pair{0, 1}, {2, 3}, {4, 2}, {6, 4}}) {
+    for (const bool interlaced : {false, true}) {
+      const PngLook look{.width = 21,
+                         .height = 13,
+                         .bit_depth = 16,
+                         .colour_type = colour_type,
+                         .interlaced = interlaced};
+      std::vector<std::uint16_t> samples(static_cast<std::size_t>(21 * 13 * channels), 4095);
+      if (channels % 2 == 0) {  // alpha does not count
+        for (std::size_t i = 0; i < samples.size(); i += static_cast<std::size_t>(channels)) {
+          samples[i + static_cast<std::size_t>(channels) - 1] = 65535;
+        }
+      }
+      Image out;
+      const DecodeStatus status = decode(encode_png(look, samples), out);
+      EXPECT_FALSE(status.ok);
+      EXPECT_TRUE(status.unsupported);
+      EXPECT_EQ(status.problem,
+                "a PNG of 16-bit samples, whose range is not known (the largest is 4095; want 8 "
+                "bits)");
+      samples[0] = 16384;
+      EXPECT_TRUE(decode(encode_png(look, samples), out).ok);
+    }
+  }
+}
+
 TEST(Png, EveryTruncationIsRefusedUnlessAllPixelsAreThere) {
   const Image image = colourful(40, 30);
   const std::string bytes = encode_png(image);
@@ -322,7 +349,7 @@ TEST(Tiff, AHeaderThatLiesAboutTheSizeIsRefusedBeforeAnythingIsAllocated) {
     bytes.replace(at + 8, 2, "\x00\x30", 2);  // 12288
   }
   Image out;
-  EXPECT_EQ(decode(bytes, out).problem, "damaged TIFF: the file ends too early");
+  EXPECT_THAT(decode(bytes, out).problem, HasSubstr("damaged TIFF: strip 0 is not in the file"));
   EXPECT_EQ(out.rgb.capacity(), 0U);
 }
 
@@ -404,6 +431,10 @@ TEST(ImageFile, IsToldByItsContent) {
   }
   EXPECT_EQ(decode("", out).problem, "not a JPEG, PNG, TIFF or WebP: the file is empty");
   EXPECT_EQ(decode("GIF89a", out).problem, "not a JPEG, PNG, TIFF or WebP but a GIF file");
+  EXPECT_EQ(decode(std::string("\0\0\0\x0CJXL \r\n\x87\n", 12), out).problem,
+            "not a JPEG, PNG, TIFF or WebP but a JPEG XL file: djxl makes a PNG of it");
+  EXPECT_EQ(decode(std::string(128, '\0') + "DICM", out).problem,
+            "not a JPEG, PNG, TIFF or WebP but a DICOM file: dcmj2pnm (DCMTK) makes a PNG of it");
   EXPECT_EQ(decode("hello", out).problem, "not a JPEG, PNG, TIFF or WebP: starts with 68 65 6c 6c");
 }
 

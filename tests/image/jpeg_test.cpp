@@ -219,6 +219,34 @@ TEST(Jpeg, AnEndMarkerBehindSomeOfTheScansProvesNothing) {
   EXPECT_TRUE(usable(decode(bytes, out), TruncatedPolicy::kRefuse));
 }
 
+// With its last scan so many times more, and bytes behind its end.
+std::string with_scans(const std::string& bytes, int count, std::size_t more_bytes = 0) {
+  const std::size_t last = bytes.rfind("\xFF\xDA"), end = bytes.size() - 2;
+  std::string out = bytes.substr(0, end);
+  for (int i = 0; i < count; ++i) out += bytes.substr(last, end - last);
+  return out + bytes.substr(end) + std::string(more_bytes, '\0');
+}
+
+TEST(Jpeg, ScansAreBoundedByTheImagesPixels) {
+  std::string bytes = progressive_jpeg(8);
+  Image out;
+  EXPECT_TRUE(decode(with_scans(bytes, 400), out).ok);
+  EXPECT_EQ(decode(with_scans(bytes, 500), out).problem, "more than 500 scans");
+  const std::size_t size_at = bytes.find("\xFF\xC2") + 5;
+  bytes.replace(size_at, 4, "\x19\x64\x19\x64");  // 6,500 x 6,500
+  EXPECT_TRUE(decode(with_scans(bytes, 30, 200'000), out).ok);
+  EXPECT_EQ(decode(with_scans(bytes, 50, 200'000), out).problem, "more than 50 scans");
+}
+
+TEST(Jpeg, DecodingHasAnEnd) {
+  Image out;
+  for (const std::string& bytes : {encode_jpeg(gradient(64, 64), 90), progressive_jpeg(64)}) {
+    EXPECT_TRUE(JpegDecoder(kDefaultMaxPixels, 3600).decode(bytes, out).ok);
+    EXPECT_EQ(JpegDecoder(kDefaultMaxPixels, 0).decode(bytes, out).problem,
+              "takes longer than 0 seconds to decode");
+  }
+}
+
 TEST(Jpeg, AFlippedBitIsNoTruncation) {
   const std::string bytes = encode_jpeg(gradient(320, 240), 90);
   const std::size_t start = bytes.find("\xFF\xDA") + 14;

@@ -5,6 +5,10 @@
 #include <string>
 
 #include "shared/base/cat.h"
+#include "shared/base/file.h"
+#include "shared/image/image_file.h"
+#include "tests/support/images/images.h"
+#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -39,6 +43,40 @@ TEST(ExifOrientation, IsReadInBothByteOrders) {
   }
 }
 
+TEST(ExifOrientation, IsReadOfEveryFormatInMemoryAndFromAFile) {
+  const Image image = colourful(20, 10);
+  const TestFolder folder;
+  for (const std::string& plain : {encode_jpeg(image, 90), encode_png(image), encode_webp(image),
+                                   encode_lossy_webp(image, 80)}) {
+    const std::string format = image_format(plain);
+    EXPECT_EQ(exif_orientation(plain), 1) << format;
+    for (int orientation = 1; orientation <= 8; ++orientation) {
+      const std::string turned = with_orientation(plain, orientation);
+      EXPECT_EQ(exif_orientation(turned), orientation) << format;
+      JpegDecoder decoder;
+      Image decoded;
+      const DecodeStatus status = decode_any_image(turned, decoder, decoded);
+      EXPECT_TRUE(status.ok) << format << status.problem;
+      EXPECT_EQ(status.warning_count, 0) << status.first_warning;
+      write_file_atomically(folder / "image", turned);
+      const FileReader file(folder / "image");
+      EXPECT_EQ(exif_orientation(ImageBytes(file)), orientation) << format;
+    }
+  }
+}
+
+TEST(ExifOrientation, OfAPngMayComeAfterThePixelsAndOfAWebPBeginWithJpegsMark) {
+  const std::string png = with_orientation(encode_png(colourful(20, 10)), 6);
+  const std::string chunk = png.substr(33, 38);  // behind the header; the last 12 are the end
+  EXPECT_EQ(exif_orientation(png.substr(0, 33) + png.substr(71, png.size() - 83) + chunk +
+                             png.substr(png.size() - 12)),
+            6);
+  std::string webp = with_orientation(encode_webp(colourful(20, 10)), 6);
+  const std::size_t exif = webp.rfind("EXIF");
+  webp.replace(exif, 8, std::string("EXIF\x20\0\0\0Exif\0\0", 14));
+  EXPECT_EQ(exif_orientation(webp), 6);
+}
+
 TEST(ExifOrientation, WhatMakesNoSenseIsUpright) {
   EXPECT_EQ(exif_orientation(""), 1);
   EXPECT_EQ(exif_orientation("\xFF\xD8\xFF\xDA"), 1);
@@ -47,8 +85,11 @@ TEST(ExifOrientation, WhatMakesNoSenseIsUpright) {
   EXPECT_EQ(exif_orientation(jpeg_with(6, false, 4)), 1) << "a long, not a short";
 }
 
-TEST(ExifOrientation, NoCutAndNoFlippedByteLeadsOutOfTheFile) {
-  const std::string whole = jpeg_with(6, true);
+class DamagedExif : public testing::TestWithParam<std::string> {};
+
+TEST_P(DamagedExif, NoCutAndNoFlippedByteLeadsOutOfTheFile) {
+  const std::string whole = GetParam();
+  ASSERT_EQ(exif_orientation(whole), 6);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const int orientation = exif_orientation(std::string(whole, 0, size));
     EXPECT_TRUE(orientation == 1 || orientation == 6);
@@ -63,6 +104,11 @@ TEST(ExifOrientation, NoCutAndNoFlippedByteLeadsOutOfTheFile) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Formats, DamagedExif,
+                         testing::Values(jpeg_with(6, true),
+                                         with_orientation(encode_png(colourful(3, 2)), 6),
+                                         with_orientation(encode_webp(colourful(3, 2)), 6)));
 
 // The stored image's pixels, by letters:  a b c
 //                                           d e f

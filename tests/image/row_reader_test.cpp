@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -132,8 +133,10 @@ TEST(RowReader, PngOfEveryKindAndWebPAreTheSameByRows) {
                          .bit_depth = bits,
                          .colour_type = colour,
                          .interlaced = interlaced};
-      const auto samples = random_samples(61 * 97 * channels, bits, ++seed);
+      auto samples = random_samples(61 * 97 * channels, bits, ++seed);
       expect_like_the_whole(files.write(encode_png(look, samples)), seed);
+      for (std::uint16_t& sample : samples) sample = static_cast<std::uint16_t>(sample >> 4);
+      if (bits == 16) expect_like_the_whole(files.write(encode_png(look, samples)), seed);
     }
   }
   expect_like_the_whole(files.write(encode_webp(colourful(61, 97))), ++seed);
@@ -287,6 +290,111 @@ TEST(RowReader, ATiffThatListsTooFewPartsIsDamaged) {
   bytes[at + 9] = 1;  // 256 rows more
   Image out;
   EXPECT_FALSE(decode_whole(bytes, out).ok);
+}
+
+TEST(RowReader, PartsThatAreNotInTheFileAreDamageAndNotItsHeaderAsPixels) {
+  const Files files;
+  const std::string pixels(20 * 10 * 3, 'x');
+  const auto tiff = [&](std::vector<std::uint64_t> offsets, std::vector<std::uint64_t> counts) {
+    return raw_tiff({{256, 4, {20}},
+                     {257, 4, {10}},
+                     {258, 3, {8, 8, 8}},
+                     {259, 3, {1}},
+                     {262, 3, {2}},
+                     {273, 4, std::move(offsets)},
+                     {277, 3, {3}},
+                     {278, 4, {5}},
+                     {279, 4, std::move(counts)}},
+                    pixels);
+  };
+  // Behind the directory of 9 fields: three times 8, 8 and 6 bytes of values.
+  constexpr std::uint64_t kPixels = 8 + 2 + 9 * 12 + 4 + 6 + 8 + 8;
+  ASSERT_EQ(tiff({0, 0}, {0, 0}).find('x'), kPixels);
+  Image out;
+  const std::string good = tiff({kPixels, kPixels + 300}, {300, 300});
+  ASSERT_TRUE(decode_whole(good, out).ok) << decode_whole(good, out).problem;
+  EXPECT_EQ(out.rgb, std::vector<std::uint8_t>(600, 'x'));
+  expect_like_the_whole(files.write(good), 1);
+  struct Case {
+    std::vector<std::uint64_t> offsets, counts;
+    const char* problem;
+  };
+  for (const Case& one :
+       {Case{{kPixels}, {300}, "it lists 1 of its 2 strips"},
+        Case{{kPixels, kPixels + 300}, {300, 0}, "strip 1 is not in the file (0 bytes at byte"},
+        Case{{kPixels, kPixels + 300}, {300, 299}, "strip 1 is not in the file (299 bytes at byte"},
+        Case{{kPixels, kPixels + 301}, {300, 300}, "strip 1 is not in the file (300 bytes at byte"},
+        Case{{0, kPixels}, {300, 300}, "strip 0 is not in the file (300 bytes at byte 0)"},
+        Case{{kPixels, 4294967290}, {300, 300}, "strip 1 is not in the file"},
+        Case{{kPixels, kPixels}, {300, 4294967295}, "strip 1 is not in the file"}}) {
+    const std::string bytes = tiff(one.offsets, one.counts);
+    EXPECT_THAT(decode_whole(bytes, out).problem, HasSubstr(one.problem));
+    EXPECT_THAT(RowReader(files.write(bytes)).status().problem, HasSubstr(one.problem));
+    EXPECT_FALSE(RowReader(files.write(bytes), {.stretch = Stretch{}}).status().ok);
+  }
+}
+
+// libtiff cuts it into strips of 8 KiB, which the file does not list.
+TEST(RowReader, ATiffOfOnePlainStripIsRead) {
+  const Files files;
+  const Image image = colourful(200, 100);
+  const std::string bytes = encode_tiff({.width = 200, .height = 100, .rows_per_strip = 100},
+                                        {image.rgb.begin(), image.rgb.end()});
+  Image out;
+  ASSERT_TRUE(decode_whole(bytes, out).ok) << decode_whole(bytes, out).problem;
+  EXPECT_EQ(out.rgb, image.rgb);
+  expect_like_the_whole(files.write(bytes), 1);
+}
+
+// Whatever stands in the directory: the whole and the rows have the same pixels, or both refuse.
+TEST(RowReader, TiffsWithADamagedDirectoryAreReadOrRefusedAlike) {
+  const Files files;
+  const auto samples = samples_with_gaps(3, 8, 0);
+  std::vector<std::string> contents;
+  for (const int compression : {1, 5, 8}) {
+    for (const int tile_px : {0, 16, 112}) {
+      for (const bool separate : {false, true}) {
+        for (const bool is_sparse : {false, true}) {
+          TiffLook look{.width = 61,
+                        .height = 97,
+                        .compression = compression,
+                        .tile_px = tile_px,
+                        .rows_per_strip = 8,
+                        .separate = separate,
+                        .is_big = contents.size() % 3 == 2};
+          if (is_sparse) look.left_out = 0;
+          contents.push_back(encode_tiff(look, samples));
+        }
+      }
+    }
+  }
+  constexpr std::uint64_t kSeed = 31;
+  SCOPED_TRACE(cat("seed ", kSeed));
+  std::uint32_t read_count = 0;
+  for (std::uint32_t run = 0; run < 3000; ++run) {
+    const RandomStream random{.seed = kSeed, .use = RandomUse::kTest, .stream = run};
+    std::string bytes = contents[run % contents.size()];
+    // libtiff writes the directory at the end, which is where the header says.
+    std::uint64_t directory = 0;
+    const bool is_big = bytes[2] == '+';
+    std::memcpy(&directory, bytes.data() + (is_big ? 8 : 4), is_big ? 8 : 4);
+    const std::uint64_t changes = 1 + random.below(0, 2);
+    for (std::uint64_t i = 0; i < changes; ++i) {
+      const std::uint64_t at = directory + random.below(3 * i + 1, bytes.size() - directory);
+      const auto value = static_cast<std::uint8_t>(random.bits(3 * i + 2));
+      const int near = static_cast<std::uint8_t>(bytes[at]) + value % 5 - 2;  // likelier to be read
+      bytes[at] = static_cast<char>(run % 4 == 0 ? value : near);
+    }
+    int width = 0, height = 0;
+    const bool is_small = read_tiff_size(bytes, width, height).ok &&
+                          std::int64_t{width} * height < std::int64_t{1} << 22;
+    if (!is_small) continue;  // or it takes long
+    expect_like_the_whole(files.write(bytes), run);
+    Image out;
+    read_count += decode_whole(bytes, out).ok ? 1 : 0;
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(read_count, 200U);
 }
 
 TEST(RowReader, DamagedAndTruncatedFilesAreRefusedByRowsWhereTheyAreAsAWhole) {
@@ -447,6 +555,26 @@ TEST(RowReader, MemoryIsThatOfAFewRowsWhateverTheImage) {
   write_large_tiff(folder / "large.tif", kSidePx);
   EXPECT_LT(peak_bytes(folder / "large.jpg") - nothing, std::int64_t{16} << 20);
   EXPECT_LT(peak_bytes(folder / "large.tif") - nothing, std::int64_t{32} << 20);
+}
+
+TEST(RowReader, ASizeThatAFileOnlyStatesTakesNoMemory) {
+  const Files files;
+  const std::int64_t nothing = peak_bytes("");
+  struct Case {
+    int width, height, tile_width, tile_height;
+    const char* problem;  // "": none
+  };
+  for (const Case& one : {Case{30000, 30000, 30000, 30000, "image of 30000x30000 pixels"},
+                          Case{100, 100, 30000, 30000, "its tiles take 2700000000 bytes each"},
+                          Case{100, 100, 65536, 65536, "its tiles take 12884901888 bytes each"},
+                          Case{100, 100, 1024, 1024, ""}, Case{999999, 20, 1000000, 16, ""}}) {
+    const std::string path =
+        files.write(sparse_tiff(one.width, one.height, one.tile_width, one.tile_height));
+    const ProcessResult read = run_process({"read_rows", path, "16"});
+    EXPECT_LT(std::strtoll(read.out.c_str(), nullptr, 10) - nothing, std::int64_t{160} << 20);
+    EXPECT_THAT(read.err, HasSubstr(one.problem));
+    EXPECT_EQ(read.exit_code == 0, *one.problem == '\0') << read.err;
+  }
 }
 
 // Reads all rows of a file with the stretch.

@@ -2,13 +2,14 @@
 python3 install_test.py. The wheels' libraries are links there, not copies of gigabytes."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from installed import (BUILD, PROGRAMS, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries,
-                       opened_libraries, run)
+from installed import (BUILD, PROGRAMS, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries, label,
+                       licences, opened_libraries, run)
 
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -17,8 +18,13 @@ UNAVAILABLE = 69
 
 
 def install(prefix, component, **environment):
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", component],
-                   check=True, stdout=subprocess.DEVNULL, env=os.environ | environment)
+    done = try_install(prefix, component, **environment)
+    assert done.returncode == 0, done.stderr
+
+
+def try_install(prefix, component, **environment):
+    return subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix, "--component", component],
+                          capture_output=True, text=True, env=os.environ | environment)
 
 
 class InstalledPrograms(unittest.TestCase):
@@ -51,9 +57,37 @@ class InstalledPrograms(unittest.TestCase):
         ours = [path.name for path in self.libraries.glob("libretina*")]
         self.assertEqual(sorted(ours), ["libretina_eval_model.so", "libretina_mpi.so"])
         self.assertEqual([path for path in self.libraries.iterdir() if ".so" not in path.name], [])
-        licences = os.listdir(self.prefix / "share/doc/retina-batch/licences")
-        for name in ("torch-", "openvino-", "libtiff", "libwebp", "libcurl", "libonnx", "libprotobuf"):
-            self.assertTrue(any(licence.startswith(name) for licence in licences), name)
+
+    def test_each_library_is_named_with_its_licence_and_source(self):
+        folder = self.prefix / "share/doc/retina-batch/licences"
+        expression, lines = licences(folder)
+        names = {name.split()[0] for name, _, _ in lines}
+        for path in self.libraries.iterdir():
+            if path.name.startswith(("libretina", "libjbig")):
+                continue
+            if path.is_symlink():  # a wheel's
+                owner = path.resolve().relative_to(pathlib.Path(cache("RETINA_SITE_PACKAGES")).resolve()).parts[0]
+                self.assertTrue(any(name.startswith(owner) for name in names), path.name)
+                continue
+            owner = run(["dpkg-query", "-S", f"*/{path.name}"], PATH="/usr/bin:/bin").stdout
+            self.assertTrue(names & set(re.findall(r"^([^:,\s]+)[:,]", owner, re.M)), path.name)
+        for name, licence, source in lines:
+            package, version = name.split()
+            texts = [text for text in folder.glob(f"{package}*/**/*") if text.is_file()]
+            self.assertTrue(texts and all(text.stat().st_size for text in texts), name)
+            self.assertRegex(source, "^https://.*" if not package.startswith("nvidia") else "^not published$")
+            self.assertLessEqual(set(licence.split(" AND ")), set(expression.split(" AND ")))
+            for term in licence.split(" AND "):  # what is under the GNU GPL alone does not go with what is not free
+                self.assertNotRegex(term, r"^GPL(?!.* WITH )", name)
+        if cache("RETINA_WITH_CUDA") == "ON":
+            self.assertEqual(label("Dockerfile"), expression)
+
+    def test_a_library_without_its_licence_is_not_installed(self):
+        (self.folder / "dpkg-query").write_text("#!/bin/sh\nexit 1\n")
+        (self.folder / "dpkg-query").chmod(0o755)
+        done = try_install(self.folder / "tree", "libraries", PATH=f"{self.folder}:{os.environ['PATH']}")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(" ".join(done.stderr.split()), r"/lib\S+: is not installed without its licence .*; hint: ")
 
     def test_every_library_is_of_the_tree_or_of_the_c_and_cxx_runtime(self):
         own = {"libretina_mpi.so": "libmpi.so.40", "libcaffe2_nvrtc.so": "libcuda.so.1"}
@@ -74,6 +108,8 @@ class InstalledPrograms(unittest.TestCase):
         self.assertEqual([name for name in names if "torch" in name or "openvino" in name], [])
         told = run(["ldd", libraries / "libretina_onnx_guard.so"]).stdout
         self.assertNotIn("not found", told)
+        expression, _ = licences(self.folder / "share/doc/retina-batch/licences")
+        self.assertEqual(label("serve.Dockerfile"), expression)
         found = [line.split()[2] for line in told.splitlines() if "=> /" in line]
         self.assertEqual(foreign_libraries(found, self.folder), set())
 

@@ -22,6 +22,19 @@ def cache(name):
     return re.search(rf"^{name}:[A-Z]+=(.*)$", text, re.MULTILINE).group(1)
 
 
+def licences(folder):
+    """The SPDX expression that `folder`'s SOURCES.txt begins with, and its lines: name and version, licence, source."""
+    lines = (folder / "SOURCES.txt").read_text().splitlines()
+    [expression] = [line.partition(": ")[2] for line in lines if line.startswith("# SPDX-License-Identifier: ")]
+    return expression, [line.split(" | ") for line in lines if not line.startswith("#")]
+
+
+def label(dockerfile):
+    """The licences that an image is labelled with."""
+    text = (SOURCE / "docker" / dockerfile).read_text()
+    return re.search(r'image\.licenses="(.*)"', text).group(1)
+
+
 def run(words, **environment):
     """With nothing in the environment but what is given."""
     return subprocess.run([str(word) for word in words], capture_output=True, text=True,

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ import unittest
 import zipfile
 
 from installed import (BUILD, PROGRAMS, SOURCE, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries,
-                       opened_libraries, run)
+                       licences, opened_libraries, run)
 
 VERSION = cache("CMAKE_PROJECT_VERSION")
 HAS_CUDA = cache("RETINA_WITH_CUDA") == "ON"
@@ -106,6 +107,53 @@ class Packages(unittest.TestCase):
         self.assertGreaterEqual(glibc, newest("GLIBC", files))
         if newest("GLIBCXX", files) > (3, 4, 29):
             self.assertGreaterEqual(glibc, (2, 35))  # some systems of glibc 2.34 have GCC 11's libstdc++
+        self.assertEqual(message["License-Expression"], licences(self.folder / "retina_batch/_licences")[0])
+
+    def test_the_tag_is_of_systems_whose_libstdcxx_has_all_symbols(self):
+        """What this build does not need, an objdump says that it does: as GCC 13's programs need of C++'s runtime."""
+        for symbol, tag in (("CXXABI_1.3.15", "manylinux_2_39"), ("GLIBCXX_3.4.99", None)):
+            (self.folder / "objdump").write_text(
+                f"#!/bin/sh\n/usr/bin/objdump \"$@\"\necho ' 0x0 0x0 02 {symbol}'\n")
+            (self.folder / "objdump").chmod(0o755)
+            done = package(self.folder / "out", PATH=f"{self.folder}:{os.environ['PATH']}")
+            if tag:
+                self.expect_success(done)
+                self.assertEqual(len(list(self.folder.glob(f"out/*-{tag}_x86_64.whl"))), 1)
+            else:
+                self.assertEqual(done.returncode, UNAVAILABLE)
+                self.assertIn(f"no manylinux is known to have {symbol}", done.stderr)
+
+    def test_the_pages_tell_the_sizes(self):
+        self.expect_success(run(["tar", "-C", self.folder, "-xzf", self.tar], PATH="/usr/bin:/bin"))
+        unpacked = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        tar, wheel = re.escape(self.tar.name), re.escape(self.wheel.name)
+        told = [("docker/README.md", rf"`{tar}` \|.*, (\S+ .B) unpacked", unpacked),
+                ("docker/README.md", rf"`{wheel}` \|.* (\S+ .B) \|", self.wheel.stat().st_size)]
+        if not HAS_CUDA:
+            told += [("README.md", r"The tar \(.*, (\S+ .B) unpacked", unpacked),
+                     ("README.md", r"The wheel \((\S+ .B)\)", self.wheel.stat().st_size)]
+        for page, pattern, size in told:
+            number, unit = re.search(pattern, (SOURCE / page).read_text()).group(1).split()
+            self.assertAlmostEqual(float(number) * {"MB": 1e6, "GB": 1e9}[unit] / size, 1, delta=0.1, msg=pattern)
+
+    def test_jbig_is_declined_by_an_image(self):
+        """libjbig, under the GNU GPL, has a stand-in in the packages."""
+        self.expect_success(run(["tar", "-C", self.folder, "-xzf", self.tar], PATH="/usr/bin:/bin"))
+        [tree] = self.folder.iterdir()
+        images = self.folder / "images"
+        images.mkdir()
+        # A bilevel TIFF of 16 x 16 px with one strip of JBIG's header: tag, type, count, value.
+        strip = bytes([0, 0, 1, 0, *(16).to_bytes(4, "big") * 3, 8, 0, 3, 0])
+        fields = [(256, 3, 1, 16), (257, 3, 1, 16), (258, 3, 1, 1), (259, 3, 1, 34661), (262, 3, 1, 0),
+                  (273, 4, 1, 8), (277, 3, 1, 1), (278, 3, 1, 16), (279, 4, 1, len(strip))]
+        (images / "fax.tif").write_bytes(
+            struct.pack("<2sHI", b"II", 42, 8 + len(strip)) + strip + struct.pack("<H", len(fields))
+            + b"".join(struct.pack("<HHII", *field) for field in fields) + bytes(4))
+        (self.folder / "boxes.csv").write_text("fax.tif,1,1,9,9,box\n")
+        done = run([tree / "bin/coco-pack", "--format", "csv", "--annotations", self.folder / "boxes.csv", "--images",
+                    images, "--convert", "--output", self.folder / "shards"])
+        self.assertIn("JBIG is not read by this package", done.stderr + done.stdout + "".join(
+            path.read_text() for path in self.folder.glob("shards/quarantine.jsonl")))
 
     def test_the_wheel_has_the_package_and_records_every_file(self):
         with zipfile.ZipFile(self.wheel) as wheel:

@@ -68,6 +68,17 @@ class Admission(unittest.TestCase):
 
         asyncio.run(ask())
 
+    def test_a_body_of_many_values_is_refused_before_it_is_parsed(self):
+        async def ask():
+            admission = self.admission(max_values=10)
+            for body in (b"[" * 10, b"1,1,1,1,1,1,1,1,1,1,1", b'{"a": [[1, 2, 3], {"b": {}}]}'):
+                self.assertEqual(await admission.body({}, chunks_of(body)), body)
+            for body in (b"[" * 11, b"[1,1,1,1,1,1,1,1,1,1,1]", b"[{},{},{},{},{},{}]", b"{" * 11):
+                with self.refused(413, " values (the limit is 10)"):
+                    await admission.body({}, chunks_of(body[:5], body[5:]))
+
+        asyncio.run(ask())
+
     def test_no_more_requests_than_places(self):
         async def ask():
             admission = self.admission(max_requests=2)

@@ -222,6 +222,13 @@ class Connections(unittest.TestCase):
                 self.assertIn(b'{"error": "body: ', answer)
         self.assertEqual(self.refused, [("coco", 413), ("coco", 411), ("coco", 415)] * 2)
 
+    def test_a_made_up_method_never_reaches_the_application(self):
+        for path in ("/200", "/v2/models/coco/infer"):
+            client = self.connect(f"PLEASE {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            answer = self.answer(client, b"}")
+            self.assertIn(b"HTTP/1.1 501 ", answer)
+            self.assertIn(b'{"error": "method: is none of HTTP\'s"}', answer)
+
     def test_without_a_place_the_answer_says_when_to_come_back(self):
         with self.own(max_requests=1).place():
             client = self.connect(b"POST /v2/models/coco/infer HTTP/1.1\r\nHost: a\r\n"

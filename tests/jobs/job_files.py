@@ -48,6 +48,14 @@ def tool(name):
     return path
 
 
+def decoder():
+    """Has jobs/serving find the library of the build under test; the test skips where it is not."""
+    path = pathlib.Path(os.environ.get("RETINA_BUILD", ROOT / "build")) / "lib/libretina_onnx_guard.so"
+    if not path.exists():
+        raise unittest.SkipTest(f"{path} is missing; hint: cmake --build build")
+    os.environ.setdefault("RETINA_ONNX_GUARD", str(path))
+
+
 def render_jobs():
     """A test module's setUpModule; the module skips where Jinja2 is missing."""
     wheel("jinja2")

@@ -324,6 +324,19 @@ while true; do sleep 0.02; done
         done = self.launch("--hostfile", hosts, "--", self.program('echo "got $*"'), "x")
         self.assertEqual(done.stdout.splitlines(), ["got x"] * 2)
 
+    def test_what_data_sets_by_url_need_reaches_the_other_nodes(self):
+        """Every variable that their code reads, and libcurl's own."""
+        read = {name for path in (SOURCE / "shared/remote").glob("*.cpp")
+                for name in re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"', path.read_text())}
+        self.assertLessEqual({"AZURE_CLIENT_ID", "AWS_REGION", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}, read)
+        names = read | {"http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY",
+                        "TMPDIR"}
+        self.program('printf "%s\\n" "$@"', "mpirun")
+        done = self.launch("--hostfile", self.hosts("localhost slots=2\n"), "--", self.program("true"),
+                           PATH=f"{self.room}:{os.environ['PATH']}", **dict.fromkeys(names, "/tmp"))
+        given = re.findall(r"^-x\n(.*)", done.stdout, re.M)
+        self.assertLessEqual(names, set(given), done.stderr)
+
     def test_without_a_host_file_there_is_a_rank_for_each_gpu(self):
         self.program("printf 'GPU %d: a (UUID: b)\\n' 0 1 2", "nvidia-smi")
         program = self.program('echo "$*"', "retina-train")

@@ -87,6 +87,25 @@ class Lint(unittest.TestCase):
         self.expect_clean(self.hadolint, sorted((ROOT / "docker").glob("*Dockerfile")),
                           "docker/Dockerfile")
 
+    def test_foreign_images_and_actions_are_named_by_their_hash(self):
+        """A tag can be moved to other content."""
+        found = []
+        for path in sorted((ROOT / "docker").glob("*Dockerfile")):
+            text = path.read_text()
+            given = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.M))
+            bases = [re.sub(r"^\$\{(\w+)\}$", lambda name: given[name[1]], base)
+                     for base in re.findall(r"^FROM (\S+)", text, re.M)]
+            self.assertEqual(len(bases), 2, path)
+            found += [(base, r"^[^@$]+:[^@$]+@sha256:[0-9a-f]{64}$") for base in bases]
+        for path in sorted(ROOT.glob(".github/workflows/*.yml")):
+            text = path.read_text()
+            found += [(action, r"^[^@]+@[0-9a-f]{40}  # v[0-9.]+$")
+                      for action in re.findall(r"\buses: (.+)$", text, re.M)]
+            self.assertNotRegex(text, r"\b(debian|nvidia/cuda):", "an image that docker/ does not name")
+        self.assertGreaterEqual(len(found), 9)
+        for name, pattern in found:
+            self.assertRegex(name, pattern)
+
     def test_a_typo_in_the_dockerfile_is_found(self):
         name = "docker/Dockerfile"
         self.expect_found(self.hadolint,

@@ -2,6 +2,7 @@
 which options. Which data sets it sees: data_set_test.py."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -149,6 +150,26 @@ class Local(unittest.TestCase):
         self.make("cat/1.jpg", "dog/1.jpg")
         self.assertIn(f"holds images by class, which is for a classifier: make demo-classify DATA={self.room}/data",
                       self.refusal(65, "--task", "detect"))
+
+    def test_make_adds_nothing_that_a_given_size_decides(self):
+        def added(data, training):
+            """What `make demo` gives retina-train before TRAIN_OPTIONS."""
+            done = subprocess.run(
+                ["make", "--dry-run", "--no-print-directory", "-C", SCRIPT.parent.parent, "demo", f"DATA={data}",
+                 f"TRAIN_OPTIONS={training}"], capture_output=True, text=True, timeout=60,
+                env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            [command] = re.findall(r"^jobs/local\.sh .*?(?<!\\)$", done.stdout, re.M | re.S)
+            words = command.replace("\\\n", " ").partition(" -- ")[2].split()
+            return " ".join(words[:len(words) - len(training.split())])
+        own = "--backbone resnet18 --min-side auto --anchor-sizes auto"
+        self.assertEqual(added("", ""), "--config jobs/demo.json")
+        self.assertEqual(added("mine", ""), own)
+        self.assertEqual(added("mine", "--epochs 3"), own)
+        self.assertEqual(added("mine", "--anchors-per-location 1"), "--backbone resnet18 --min-side auto")
+        for data in ("", "mine"):
+            self.assertEqual(added(data, "--size nano"), "")
+            self.assertEqual(added(data, "--epochs 3 --size=small"), "")
 
     def test_errors_speak_of_makes_variables(self):
         self.assertEqual(self.refusal(66, data=self.room / "no"),

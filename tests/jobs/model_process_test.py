@@ -14,7 +14,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from job_files import ROOT, wheel
+from job_files import ROOT, decoder, wheel
 
 sys.path.insert(0, str(ROOT / "jobs/serving"))
 HERE = Path(__file__).resolve().parent
@@ -27,9 +27,19 @@ def jpeg(grey=FINDS, width=8, height=8):
     return file.getvalue()
 
 
+def with_scans(count):
+    """A progressive JPEG of so many scans and a few more."""
+    file = io.BytesIO()
+    wheel("PIL.Image").new("RGB", (8, 8)).save(file, "JPEG", progressive=True)
+    data = file.getvalue()
+    last = data.rindex(b"\xff\xda")
+    return data[:last] + data[last:-2] * count + data[-2:]
+
+
 class Parts(unittest.TestCase):
     def setUp(self):
         wheel("PIL.Image")
+        decoder()
         self.request, self.program, self.process, self.onnx = map(
             importlib.import_module, ("request", "model_program", "model_process", "onnx_model"))
 
@@ -59,11 +69,11 @@ class Pipeline(Parts):
         lock, held, most, batches = threading.Lock(), [], [0], []
         started, decode = threading.Event(), self.program.decoded
 
-        def decoded(file):
+        def decoded(file, max_seconds):
             with lock:
                 held.append(1)
                 most[0] = max(most[0], len(held))
-            return decode(file)
+            return decode(file, max_seconds)
 
         def run(images, height, width):
             started.wait(0.2)  # for the others to come, if they may
@@ -108,6 +118,18 @@ class Pipeline(Parts):
                  for answer in answers]
         self.assertEqual(found, [width if width % 3 else 0 for width in range(8, 32)])
 
+    def test_an_image_has_half_of_its_time_for_decoding(self):
+        with unittest.mock.patch.object(self.program, "decoded", return_value=bytes(192)) as decode:
+            self.answers([[jpeg()]], max_image_seconds=7)
+        self.assertEqual(decode.call_args.args[1], 3.5)
+
+    def test_an_answer_over_a_limit_is_refused(self):
+        refused = self.request.Refused(413, "answer: too large")
+        with unittest.mock.patch.dict(self.program.ANSWERS,
+                                      classifier=unittest.mock.Mock(side_effect=refused)):
+            self.assertEqual(self.answers([[jpeg()]] * 2),
+                             [{"status": 413, "problem": "answer: too large"}] * 2)
+
     def test_one_bad_image_refuses_its_request_alone(self):
         good = jpeg()
         answers = self.answers([[good], [good, good[:len(good) // 2]], [good]])
@@ -141,6 +163,16 @@ class Answers(unittest.TestCase):
         self.assertEqual({name: output["data"] for name, output in found.items()}, {
             "boxes": [1.0, 2.0, 3.0, 4.0] + [0.0] * 4, "scores": [0.5, 0.0], "labels": [1, 0],
             "category_ids": [9, 0], "category_names": ["dog", ""], "counts": [1, 0]})
+
+    def test_the_padding_of_an_answer_has_a_bound(self):
+        request = importlib.import_module("request")
+        one = ([[0.0] * 4] * 8000, [0.5] * 8000, [0] * 8000)
+        self.outputs("detector", [one] + [([], [], [])] * 24, ["cat"], [1])
+        with self.assertRaises(request.Refused) as caught:
+            self.outputs("detector", [one] + [([], [], [])] * 25, ["cat"], [1])
+        self.assertEqual((caught.exception.status, str(caught.exception)), (
+            413, "answer: 26 images with up to 8000 detections (the limit is 200000 in all); hint: send "
+            "fewer images at a time"))
 
     def test_a_classifier_names_the_best_classes_of_each_image(self):
         found = self.outputs("classifier", [([0.2, 0.1, 0.7],), ([0.4, 0.4, 0.2],)],
@@ -251,6 +283,17 @@ class Process(Parts):
             self.assertIsNone(await self.refusal(model, FINDS))
         self.run_on(ask, max_image_seconds=1)
 
+    def test_images_that_take_too_long_to_decode_are_no_failures_of_the_model(self):
+        async def ask(model, _):
+            for _ in range(self.process.RESTARTS + 1):
+                with self.assertRaises(self.request.Refused) as caught:
+                    await model.ask([with_scans(600)])
+                self.assertEqual((caught.exception.status, str(caught.exception)),
+                                 (400, "image[0]: more than 500 scans"))
+            self.assertIsNone(await self.refusal(model, FINDS))
+        self.run_on(ask)
+        self.assertEqual(self.starts(), 1)
+
     def test_too_much_memory_is_an_error_and_no_end(self):
         async def ask(model, _):
             self.assertEqual((await self.refusal(model, EATS))[0], 500)
@@ -297,18 +340,19 @@ class Guard(Parts):
         def check(data, size, reason, space):
             reason.value = b"model: node 7 is\na Loop"
             return 65
-        with unittest.mock.patch.object(self.onnx, "guard", lambda: check):
+        library = importlib.import_module("library")
+        with unittest.mock.patch.object(library, "function", lambda name: check):
             self.assertEqual(self.onnx.refusal(b"file"), "node 7 is a Loop")
-        with unittest.mock.patch.object(self.onnx, "guard", lambda: lambda *_: 0):
+        with unittest.mock.patch.object(library, "function", lambda name: lambda *_: 0):
             self.assertIsNone(self.onnx.refusal(b"file"))
 
     def test_without_the_library_the_next_step_is_told(self):
-        for path, text in (("/nowhere/guard.so", "guard.so: the check of model files is not there; "
-                            "hint: cmake --build build --target retina_onnx_guard"),
-                           (__file__, "is not the check of model files")):
+        for path, text in (("/nowhere/guard.so", "guard.so: the library is not there; hint: cmake "
+                            "--build build --target retina_onnx_guard"),
+                           (__file__, "is not this version's library")):
             with unittest.mock.patch.dict(os.environ, RETINA_ONNX_GUARD=path), \
                     self.assertRaisesRegex(self.onnx.BadModel, text):
-                self.onnx.guard()
+                self.onnx.refusal(b"file")
 
     def checked(self, reason, is_trusted):
         """What becomes of a file; the model itself is a stand-in that is given the file's bytes."""
@@ -329,17 +373,20 @@ class Guard(Parts):
                              (b"the file", None, []))
 
     def test_another_model_is_refused_or_runs_within_limits_and_with_a_warning(self):
-        no_library = self.onnx.BadModel("the check is not there")
-        for reason, text in (({"return_value": "has a Loop"}, "has a Loop"),
-                             ({"side_effect": no_library}, "the check is not there")):
-            with self.subTest(text):
-                with self.assertRaisesRegex(self.onnx.BadModel, text):
-                    self.checked(reason, is_trusted=False)
-                model, warning, limits = self.checked(reason, is_trusted=True)
-                self.assertEqual(model, b"the file")
-                self.assertEqual(warning, f"{text}; served all the same, since RETINA_TRUST_MODELS=1")
-                self.assertEqual([call.args for call in limits],
-                                 [(self.program.resource.RLIMIT_DATA, (1000, 1000))])
+        reason = {"return_value": "has a Loop"}
+        with self.assertRaisesRegex(self.onnx.BadModel, "has a Loop"):
+            self.checked(reason, is_trusted=False)
+        model, warning, limits = self.checked(reason, is_trusted=True)
+        self.assertEqual(model, b"the file")
+        self.assertEqual(warning, "has a Loop; served all the same, since RETINA_TRUST_MODELS=1")
+        self.assertEqual([call.args for call in limits],
+                         [(self.program.resource.RLIMIT_DATA, (1000, 1000))])
+
+    def test_without_the_library_which_decodes_too_nothing_is_served(self):
+        no_library = {"side_effect": self.onnx.BadModel("the library is not there")}
+        for is_trusted in (False, True):
+            with self.assertRaisesRegex(self.onnx.BadModel, "the library is not there"):
+                self.checked(no_library, is_trusted)
 
     def test_a_file_that_is_not_there_is_told(self):
         with self.assertRaisesRegex(self.onnx.BadModel, "cannot be read .No such file"):

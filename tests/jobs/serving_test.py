@@ -14,7 +14,7 @@ import types
 import unittest
 import unittest.mock
 
-from job_files import ROOT, wheel
+from job_files import ROOT, decoder, wheel
 
 sys.path.insert(0, str(ROOT / "jobs/serving"))
 DETECTOR = ["boxes", "scores", "labels", "category_ids", "category_names", "counts"]
@@ -78,17 +78,18 @@ class Process:
 
 
 def service():
-    """retina_service between stand-ins; its Datatype, outputs and Parameters are what they are given."""
+    """retina_service between stand-ins; its outputs and Parameters are what they are given."""
     server = unittest.mock.MagicMock(MLModel=Model)
     server.errors.MLServerError = ServerError
     server.rest.requests.Request = Request
     server.rest.errors.Response = Response
-    server.types.Datatype = lambda name: types.SimpleNamespace(value=name)
     server.types.Parameters = server.types.ResponseOutput = types.SimpleNamespace
     server.types.InferenceResponse = types.SimpleNamespace
     parts = {f"mlserver.{name}": getattr(server, name)
-             for name in ("errors", "grpc", "logging", "rest", "types", "utils")}
-    parts |= {"mlserver.grpc.utils": server.grpc.utils, "mlserver.rest.app": server.rest.app,
+             for name in ("cloudevents", "errors", "grpc", "handlers", "logging", "raw", "rest", "types",
+                          "utils")}
+    parts |= {"mlserver.grpc.converters": server.grpc.converters,
+              "mlserver.grpc.utils": server.grpc.utils, "mlserver.rest.app": server.rest.app,
               "mlserver.rest.errors": server.rest.errors,
               "mlserver.rest.requests": server.rest.requests,
               "connections": unittest.mock.MagicMock(),  # has a test of its own
@@ -148,6 +149,7 @@ def claiming(width, height):
 class Refusals(unittest.TestCase):
     def setUp(self):
         wheel("PIL.Image")
+        decoder()
         self.images, self.request = map(importlib.import_module, ("images", "request"))
 
     @contextlib.contextmanager
@@ -169,14 +171,14 @@ class Requests(Refusals):
         return self.images.jpegs_of(self.request.elements_of(tensors, limits), limits, size)
 
     def decoded(self, sent, **limits):
-        return [self.images.decoded(jpeg) for jpeg in self.jpegs(sent, **limits)]
+        return [self.images.decoded(jpeg, 60) for jpeg in self.jpegs(sent, **limits)]
 
     def test_a_request_over_a_limit_is_refused_before_an_image_is_decoded(self):
         small, large = jpeg(), claiming(1000, 1001)
         for sent, text in (
                 (request(*[small] * 4), "image: more than 3 images (the limit)"),
                 (request(small, large), "image[1]: 1000x1001 pixels (the limit is 10"),
-                (request(small, claiming(65535, 65535)), "65535x65535 pixels"),
+                (request(small, claiming(65500, 65500)), "65500x65500 pixels"),
                 (request(*[claiming(900, 900)] * 2), "image: 1620000 pixels in all (the"),
                 (request(small, small + b"0" * 9000), "bytes (the limit is 9000)")):
             with self.subTest(text), self.refused(413, text):
@@ -213,8 +215,8 @@ class Requests(Refusals):
         good = jpeg()
         for sent, text in ((request(3), "image[0]: int (want a JPEG as base64)"),
                            (request("###"), "image[0]: neither JPEG bytes nor base64"),
-                           (request(b"\x89PNG\r\n"), "image[0]: a PNG, not a JPEG (6 bytes)"),
-                           (request(b"hello"), "image[0]: not a JPEG (5 bytes)"),
+                           (request(b"\x89PNG\r\n"), "image[0]: not a JPEG but a PNG file"),
+                           (request(b"hello"), "image[0]: not a JPEG: starts with 68 65 6c 6c, want"),
                            (request(good, good[:len(good) // 2]), "image[1]: "),
                            (request(good, shape=[2]), "1 elements in a tensor of shape [2]"),
                            (request(good, shape=[1] * 1000), "1 elements in a tensor of shape ["),
@@ -244,6 +246,12 @@ class Requests(Refusals):
             pixels = image.open(data).convert("RGB").tobytes()
             self.assertEqual(bytes(planes), pixels[0::3] + pixels[1::3] + pixels[2::3], mode)
 
+    def test_decoding_has_an_end(self):
+        [file] = self.jpegs(request(jpeg()))
+        self.images.decoded(file, 60)
+        with self.refused(400, "image[0]: takes longer than 0 seconds to decode"):
+            self.images.decoded(file, 0)
+
     def test_a_setting_that_is_no_limit_is_refused(self):
         for extra, text in (({"max_image": 3}, "no max_image (there are max_requests"),
                             ({"max_images": 0}, "max_images: 0"),
@@ -267,14 +275,94 @@ class Service(Refusals):
         self.assertEqual([output.name for output in answer.outputs], DETECTOR)
         self.assertEqual((answer.id, answer.model_name, answer.model_version), ("1", "coco", "1"))
 
+    def test_texts_are_bytes_in_the_answer(self):
+        model = loaded()
+        names = {"name": "category_names", "datatype": "BYTES", "shape": [2], "data": ["cat", "\xe9"]}
+        model._model.ask = unittest.mock.AsyncMock(return_value=([names], [0.5]))
+        [output] = self.predicted(model, request(b"one", outputs=[
+            types.SimpleNamespace(name="category_names")])).outputs
+        self.assertEqual(output.data, [b"cat", "\xe9".encode()])  # JSON gets texts of these
+
     def test_some_outputs_can_be_asked_for_and_others_are_not_there(self):
         model = loaded()
         answer = self.predicted(model, request(b"one", outputs=[
             types.SimpleNamespace(name="counts"), types.SimpleNamespace(name="scores")]))
         self.assertEqual([output.name for output in answer.outputs], ["counts", "scores"])
-        with self.assertRaisesRegex(ServerError, "outputs: no masks .there are boxes, scores"):
-            self.predicted(model, request(b"one", outputs=[types.SimpleNamespace(name="masks")]))
+        for names, text in ((["masks"], "outputs: no masks (there are boxes, scores"),
+                            (["counts", "counts"], "outputs: twice counts (there are boxes, scores"),
+                            (DETECTOR * 100, "outputs: twice boxes (")):
+            with self.subTest(text), self.assertRaisesRegex(ServerError, "^" + re.escape(text)):
+                self.predicted(model, request(b"one", outputs=[
+                    types.SimpleNamespace(name=name) for name in names]))
         self.assertEqual(len(model._model.asked), 1)
+
+    def test_a_request_over_grpc_is_counted_before_it_is_converted(self):
+        module = service()
+        loaded(module, max_values=10)
+        part = types.SimpleNamespace
+
+        def contents(*values):
+            return part(ListFields=lambda: [("bytes_contents", values)] if values else [])
+
+        def sent(inputs=(), outputs=(), parameters=(), raw=()):
+            return part(model_name="coco", inputs=inputs, outputs=outputs, parameters=parameters,
+                        raw_input_contents=raw)
+
+        def tensor(shape=(1,), parameters=(), values=(b"JPEG",)):
+            return part(shape=shape, parameters=parameters, contents=contents(*values))
+
+        for fine in (sent([tensor()], [part(parameters=[])] * 6), sent([tensor()] * 5)):
+            self.assertIs(module.checked_request(fine), module.TO_TYPES.return_value)
+        module.TO_TYPES.reset_mock()
+        for many in (sent([tensor()] * 11), sent([tensor()], [part(parameters=[])] * 11),
+                     sent([tensor(shape=[1] * 11)]), sent([tensor(parameters="a" * 11)]),
+                     sent([tensor(values=[b""] * 11)]), sent([tensor()], parameters="a" * 11),
+                     sent([tensor()], [part(parameters="a" * 11)]), sent([tensor()], raw=[b""] * 11)):
+            with self.assertRaisesRegex(ServerError, "^body: [0-9]+ values .the limit is 10.$") as caught:
+                module.checked_request(many)
+            self.assertEqual(caught.exception.status_code, 413)
+        module.TO_TYPES.assert_not_called()
+
+    def test_raw_tensors_are_unpacked_without_believing_them(self):
+        unpacked = service().unpacked
+        for datatype, raw, elements in (
+                ("BYTES", b"\3\0\0\0abc\1\0\0\0d", [b"abc", b"d"]), ("BYTES", b"", []),
+                ("BYTES", b"\xff\xff\xff\xffabc", [b"abc"]), ("BYTES", b"\3", [b""]),
+                ("BYTES", bytes(400_000), [b""] * 10_000), ("INT8", b"abcd", [])):
+            tensor = types.SimpleNamespace(datatype=datatype, shape=[1 << 62] * 1000)
+            self.assertEqual(unpacked(tensor, raw), elements)
+
+    def test_an_id_is_in_the_headers_only_where_they_can_hold_it(self):
+        module = service()
+        for request_id, expected in (("plain-1", "plain-1"), ("x" * 200, "x" * 200)):
+            module.headers_of("events", "kind", "settings", request_id)
+            self.assertEqual(module.GET_HEADERS.call_args.args[3], expected)
+        for request_id in ("\u65e5\u672c", "\xe9", "a\r\nX: y", " a", "a\n", "\0", "x" * 201, "", None):
+            module.headers_of("events", "kind", "settings", request_id)
+            self.assertFalse(module.GET_HEADERS.call_args.args[3])
+
+    def test_metrics_do_not_keep_the_names_of_models_that_are_not_there(self):
+        module, seen = service(), []
+
+        @contextlib.asynccontextmanager
+        async def labelled(plane, name, version):
+            seen.append((name, version))
+            yield "model"
+
+        async def get_model(name, version):
+            if name != "coco":
+                raise ServerError("not there", 404)
+
+        async def ask(name, version=None):
+            plane = types.SimpleNamespace(_model_registry=types.SimpleNamespace(get_model=get_model))
+            async with module.measured(plane, name, version) as model:
+                return model
+
+        with unittest.mock.patch.object(module, "MEASURED", labelled):
+            self.assertEqual(asyncio.run(ask("coco", "1")), "model")
+            with self.assertRaises(ServerError):
+                asyncio.run(ask("made up"))
+        self.assertEqual(seen, [("coco", "1")])
 
     def test_tiles_are_asked_for_by_a_requests_parameters(self):
         model = loaded()

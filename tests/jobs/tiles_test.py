@@ -15,7 +15,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
-from job_files import ROOT, wheel
+from job_files import ROOT, decoder, wheel
 
 sys.path.insert(0, str(ROOT / "jobs/serving"))
 HERE = Path(__file__).resolve().parent
@@ -45,6 +45,7 @@ class Parts(unittest.TestCase):
     def setUp(self):
         self.numpy = wheel("numpy")
         wheel("PIL.Image")
+        decoder()
         self.tiles, self.request, self.program, self.process = map(
             importlib.import_module, ("tiles", "request", "model_program", "model_process"))
 

@@ -95,30 +95,11 @@ TEST(ModelConfig, AFilesUnknownWordIsNamedWithItsField) {
   }
 }
 
-TEST(ModelConfig, AFileWithoutAnchorOffsetHasAnchorsAtCellCorners) {
-  std::string text = good_config().to_json();
-  const std::string field = "\"anchor_offset\":0,";
-  ASSERT_NE(text.find(field), std::string::npos) << text;
-  text.erase(text.find(field), field.size());
-  const JsonFile file = JsonFile::parse(text, "model");
-  EXPECT_EQ(ModelConfig::from_json(file.root()), good_config());
-}
-
-// So that earlier versions read a file of the paper's sizes, and its bytes stay what they were.
-TEST(ModelConfig, TheDefaultSizesAreNotWritten) {
-  ModelConfig config = good_config();
-  EXPECT_EQ(config.to_json().find("fpn_channels"), std::string::npos);
-  EXPECT_EQ(config.to_json().find("head_convs"), std::string::npos);
-  EXPECT_EQ(config.to_json().find("anchors_per_location"), std::string::npos);
-  config.head_convs = 1;
-  EXPECT_EQ(config.to_json().find("fpn_channels"), std::string::npos);
-  EXPECT_NE(config.to_json().find("\"head_convs\":1"), std::string::npos);
-}
-
 TEST(ModelConfig, AFileWithAnImpossibleOrMissingValueIsBadData) {
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {"\"resnet50\"", "\"resnet7\""},
            {"\"class_count\":3,", ""},
+           {"\"anchor_offset\":0,", ""},
            {"\"class_count\":3", "\"class_count\":-3"},
            {"\"class_count\":3", "\"class_count\":99999999999"}}) {
     std::string text = good_config().to_json();

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+#include "shared/base/error.h"
+
 namespace retina {
 namespace {
 
@@ -26,6 +28,21 @@ TEST(Units, AreThoseThatTheSystemListsForTheCpu) {
   EXPECT_EQ(has_units_for(Precision::kBf16, c10::kCPU),
             lists(" avx512_bf16") || lists(" amx_bf16"));
   EXPECT_EQ(has_units_for(Precision::kFp16, c10::kCPU), lists(" avx512_fp16"));
+}
+
+TEST(ChosenDevice, OfAMachineWithoutGpuSaysWhetherThisBuildCouldUseOne) {
+  if (!visible_gpus().empty()) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_TRUE(choose_device(DeviceChoice::kAuto).is_cpu());
+  try {
+    choose_device(DeviceChoice::kCuda);
+    FAIL() << "there is no GPU";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    const std::string text = cat(error.what(), "; ", error.hint());
+    const bool has_cuda = at::globalContext().hasCUDART();
+    EXPECT_EQ(text.find("--gpus all") != std::string::npos, has_cuda) << text;
+    EXPECT_EQ(text.find("built without CUDA") == std::string::npos, has_cuda) << text;
+  }
 }
 
 }  // namespace

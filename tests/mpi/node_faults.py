@@ -64,15 +64,15 @@ class TwoNodes:
     def ip(*arguments):
         subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
-    def command(self, *arguments, per_node=2):
+    def command(self, *arguments, per_node=2, keepalive=(1, 1, 3)):
         net = f"{self.net}.0/24"
         options = ["--mca", "plm_rsh_agent", str(self.agent), "--mca", "oob_tcp_if_include", net,
                    "--mca", "btl_tcp_if_include", net, "--mca", "btl", "tcp,self", "--mca", "pml",
                    "ob1", "-H", f"{self.net}.1:{per_node},{self.net}.2:{per_node}",
                    # Earlier than the watch: once mpirun has something to send to the lost node,
                    # keepalive does not run and it waits for a quarter of an hour.
-                   "--mca", "oob_tcp_keepalive_time", "1", "--mca", "oob_tcp_keepalive_intvl", "1",
-                   "--mca", "oob_tcp_keepalive_probes", "3"]
+                   "--mca", "oob_tcp_keepalive_time", str(keepalive[0]), "--mca", "oob_tcp_keepalive_intvl",
+                   str(keepalive[1]), "--mca", "oob_tcp_keepalive_probes", str(keepalive[2])]
         inner = faults.mpirun(2 * per_node, *options, *arguments)
         return ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
                 'hostname node-a; exec "$@"', "sh", *inner]
@@ -85,6 +85,9 @@ class TwoNodes:
 
     def cut(self):
         self.ip("-n", self.names[1], "link", "set", self.names[1], "down")
+
+    def join(self):
+        self.ip("-n", self.names[1], "link", "set", self.names[1], "up")
 
     def kill(self, node):
         listed = subprocess.run(["ip", "netns", "pids", self.names[node]], capture_output=True,
@@ -115,6 +118,34 @@ class NodeFaults(unittest.TestCase):
     def test_a_cut_network_ends_an_mpirun_that_is_sending(self):
         """What is not acknowledged stops its keepalive."""
         self.lose_nodes("cut, sending", "--stdin", "1")
+
+    def test_a_node_that_comes_back_costs_no_job(self):
+        """A machine that is moved is not heard from for up to 30 s."""
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                nodes = TwoNodes(folder)
+            except subprocess.CalledProcessError as error:
+                self.skipTest(f"no network namespaces here: {error.stderr.decode().strip()}")
+            try:
+                log = Path(folder) / "log"
+                command = nodes.command(faults.BUILD / "bin/watch_ranks", "--steps", 40, "--stall-timeout", 60,
+                                        keepalive=(20, 5, 6))
+                with log.open("wb") as out:
+                    job = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                                           env={**os.environ, **faults.MPI})
+                try:
+                    self.until(lambda: "running" in log.read_text(), 30, log)
+                    nodes.cut()
+                    time.sleep(8)
+                    nodes.join()
+                    self.until(lambda: job.poll() is not None, 100, log)
+                finally:
+                    job.kill()
+                    job.wait()
+                self.assertEqual(job.returncode, 0, log.read_text())
+                self.assertIn("done", log.read_text())
+            finally:
+                nodes.close()
 
     def lose_nodes(self, kind, *options):
         rounds = int(os.environ.get("RETINA_FAULTS", 1))

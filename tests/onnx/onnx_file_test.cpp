@@ -66,6 +66,7 @@ TEST(OnnxFile, AHeaderThatNoModelHasNamesItsPlace) {
   };
   EXPECT_THAT(words("{"), HasSubstr("m.onnx"));
   EXPECT_THAT(words(R"({"format_version":9})"), HasSubstr("newer version"));
+  EXPECT_THAT(words(R"({"format_version":2})"), HasSubstr("written by an earlier version"));
   const std::string good = header_of(detector_config()).to_json();
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string json = good;

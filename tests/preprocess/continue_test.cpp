@@ -225,7 +225,7 @@ TEST_F(Continue, WhatAnotherVersionBeganStartsAfresh) {
   pack_interrupted(2);
   const std::string identity = folder_ / "set/.packing/options.json";
   std::string text = read_file(identity).substr(17);  // behind the hash
-  const std::string key = cat(",\"index_version\":", kUntiledIndexVersion);
+  const std::string key = cat(",\"index_version\":", kIndexVersion);
   ASSERT_NE(text.find(key), std::string::npos);
   text.erase(text.find(key), key.size());
   write_file_atomically(identity, hex64(xxh3(text)) + "\n" + text);

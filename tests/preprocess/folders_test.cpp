@@ -89,6 +89,13 @@ TEST_F(Folders, HoldImagesAtAnyDepth) {
   EXPECT_TRUE(read.instances.annotations.empty());
 }
 
+TEST_F(Folders, EveryEndingOfAJpegIsOne) {
+  for (const char* name : {"a/1.jpg", "a/2.JPEG", "a/3.jpe", "a/4.jfif", "a/5.JIF", "a/6.jpx"}) {
+    write(std::string("images/") + name, "");
+  }
+  EXPECT_EQ(read_annotations(source()).image_labels.size(), 5U);
+}
+
 TEST_F(Folders, WhatIsLeftOutIsTold) {
   SmallFolders{folder_.path()}.write();
   for (const char* name :
@@ -274,6 +281,18 @@ TEST_F(Folders, FlatOnesTakeKagglesGroundTruth) {
             (std::map<std::string, std::string>{{"ILSVRC2012_val_00000001.JPEG", "n01440764"},
                                                 {"ILSVRC2012_val_00000002.JPEG", "n03995372"}}));
   EXPECT_THAT(log_of(truth), HasSubstr("line 1 is taken as the columns' names"));
+}
+
+// A name is looked for as packing does before its image counts as skipped.
+TEST_F(Folders, FlatOnesTakeOtherSpellingsOfANameAndNoExchangedColumns) {
+  write("images/1.jpg", "");
+  write("images/sub/2.jpg", "");
+  const AnnotationSource spelled = flat("images/1.jpg,cat\nsub\\2.jpg,dog\n", "");
+  EXPECT_EQ(log_of(spelled), "");
+  EXPECT_THAT(class_of_image(read_annotations(spelled)),
+              ElementsAre(std::pair("1.jpg", "cat"), std::pair("sub/2.jpg", "dog")));
+  EXPECT_EQ(refusal(flat("label,filename\ncat,1.jpg\n", "")),
+            "truth: line 2: cat,1.jpg has the file name behind the class, want FILE NAME,CLASS");
 }
 
 TEST_F(Folders, ANameThatTwoImagesShareWithoutTheirEndingIsNoneOfThem) {

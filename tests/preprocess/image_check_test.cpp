@@ -111,7 +111,7 @@ TEST_F(Continue, AnImageFolderThatHasGoneCostsNoFinishedShard) {
       std::string message;
       EXPECT_EQ(pack_error(options, &message), unmounted ? ErrorKind::kIo : ErrorKind::kNoInput);
       EXPECT_THAT(message, HasSubstr(unmounted ? "images: the image folder is gone"
-                                               : "images: is not a folder"));
+                                               : "images: does not exist"));
       EXPECT_EQ(folder_content(folder_ / "set/.packing"), shards);
     }
   }

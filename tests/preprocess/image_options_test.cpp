@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -23,16 +24,6 @@ namespace retina {
 namespace {
 
 using testing::HasSubstr;
-
-// `jpeg` with an EXIF segment that says how it is stored.
-std::string with_orientation(const std::string& jpeg, int orientation) {
-  std::string tiff("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19);
-  tiff += static_cast<char>(orientation);
-  tiff += std::string("\0\0\0\0\0\0", 6);
-  const std::string content = std::string("Exif\0\0", 6) + tiff;
-  const std::string segment = std::string("\xFF\xE1\0", 3) + static_cast<char>(content.size() + 2);
-  return jpeg.substr(0, 2) + segment + content + jpeg.substr(2);
-}
 
 // One image file of `bytes`, annotated as `width` x `height` with a box.
 struct OneImage {
@@ -123,6 +114,30 @@ TEST(Convert, ATiffIsTurnedAsItsOrientationSays) {
     pack(options);
     EXPECT_EQ(decoded(only_record(ShardSet(options.output))).rgb, expected.rgb);
   }
+}
+
+TEST(Convert, APngWhoseSamplesFillAQuarterOfTheirRangeIsLeftOutAndStretched) {
+  std::vector<std::uint16_t> samples;
+  for (int i = 0; i < 40 * 30; ++i) samples.push_back(static_cast<std::uint16_t>(i % 4096));
+  const std::string bytes =
+      encode_png({.width = 40, .height = 30, .bit_depth = 16, .colour_type = 0}, samples);
+  const TestFolder folder;
+  PackOptions options =
+      OneImage{.name = "a.png", .bytes = bytes, .width = 40, .height = 30}.write(folder);
+  options.convert = true;
+  options.on_bad_image = BadImage::kFail;
+  try {
+    pack(options);
+    FAIL() << "samples of 12 bits were packed nearly black";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(": a PNG of 16-bit samples, whose range is not known "
+                                        "(the largest is 1199; want 8 bits)"));
+    EXPECT_THAT(error.hint(), HasSubstr("--stretch 2,98 packs it"));
+  }
+  options.stretch = "0,100";
+  pack(options);
+  const Image image = decoded(only_record(ShardSet(options.output)));
+  EXPECT_GT(*std::max_element(image.rgb.begin(), image.rgb.end()), 240);
 }
 
 TEST(Convert, ATiffThatIsNoPhotographIsLeftOutWithItsReason) {
@@ -312,24 +327,32 @@ TEST(Exif, IgnoreKeepsTheImageAsItIsStored) {
   EXPECT_EQ(only_record(ShardSet(options.output)).image, jpeg);
 }
 
-TEST(Exif, ApplyTurnsTheImageUpright) {
+TEST(Exif, ApplyTurnsTheImageUprightWhateverItsFormat) {
   const Image stored = slope(40, 30);
-  const std::string plain = encode_jpeg(stored, 95);
+  const std::vector<std::uint16_t> samples(stored.rgb.begin(), stored.rgb.end());
+  const std::string plain[] = {encode_jpeg(stored, 95), encode_png(stored), encode_webp(stored),
+                               encode_lossy_webp(stored, 95)};
   for (int orientation = 2; orientation <= 8; ++orientation) {
-    const TestFolder folder;
-    const bool sideways = is_turned_sideways(orientation);
-    PackOptions options = OneImage{.bytes = with_orientation(plain, orientation),
-                                   .width = sideways ? 30 : 40,
-                                   .height = sideways ? 40 : 30}
-                              .write(folder);
-    options.exif = ExifPolicy::kApply;
-    options.quality = 95;
-    EXPECT_EQ(pack(options).manifest.counts.converted, 1);
-    const ShardSet set(options.output);
-    const Record record = only_record(set);
-    EXPECT_EQ(exif_orientation(record.image), 1) << "or a viewer would turn it once more";
-    EXPECT_LT(mean_difference(decoded(record), upright(stored, orientation)), 3) << orientation;
-    EXPECT_EQ(record.annotations.at(0).bbox, (std::array<double, 4>{1, 2, 8, 6}));
+    std::vector<std::string> files = {
+        encode_tiff({.width = 40, .height = 30, .orientation = orientation}, samples)};
+    for (const std::string& file : plain) files.push_back(with_orientation(file, orientation));
+    for (const std::string& bytes : files) {
+      SCOPED_TRACE(cat(image_format(bytes), ' ', orientation));
+      const TestFolder folder;
+      const bool sideways = is_turned_sideways(orientation);
+      PackOptions options =
+          OneImage{.bytes = bytes, .width = sideways ? 30 : 40, .height = sideways ? 40 : 30}.write(
+              folder);
+      options.convert = true;
+      options.exif = ExifPolicy::kApply;
+      options.quality = 95;
+      ASSERT_EQ(pack(options).manifest.counts.converted, 1);
+      const ShardSet set(options.output);
+      const Record record = only_record(set);
+      EXPECT_EQ(exif_orientation(record.image), 1) << "or a viewer would turn it once more";
+      EXPECT_LT(mean_difference(decoded(record), upright(stored, orientation)), 3);
+      EXPECT_EQ(record.annotations.at(0).bbox, (std::array<double, 4>{1, 2, 8, 6}));
+    }
   }
 }
 
@@ -350,18 +373,21 @@ TEST(Exif, ApplyWantsAnnotationsOfTheUprightImage) {
 }
 
 TEST(Exif, ErrorLeavesTurnedImagesOut) {
-  const TestFolder folder;
-  PackOptions options =
-      OneImage{
-          .bytes = with_orientation(encode_jpeg(slope(40, 30), 90), 8), .width = 40, .height = 30}
-          .write(folder);
-  options.exif = ExifPolicy::kError;
-  options.on_bad_image = BadImage::kFail;
-  try {
-    pack(options);
-    FAIL() << "a turned image was packed";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("EXIF orientation 8"));
+  const Image stored = slope(40, 30);
+  for (const std::string& plain :
+       {encode_jpeg(stored, 90), encode_png(stored), encode_webp(stored)}) {
+    const TestFolder folder;
+    PackOptions options =
+        OneImage{.bytes = with_orientation(plain, 8), .width = 40, .height = 30}.write(folder);
+    options.convert = true;
+    options.exif = ExifPolicy::kError;
+    options.on_bad_image = BadImage::kFail;
+    try {
+      pack(options);
+      FAIL() << "a turned " << image_format(plain) << " was packed";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("EXIF orientation 8"));
+    }
   }
 }
 

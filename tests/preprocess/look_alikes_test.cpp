@@ -119,6 +119,38 @@ TEST_F(LookAlikes, AMissingFileHasTheNameOfItsLookAlike) {
   EXPECT_EQ(bad["none.jpg"].hint, "");
 }
 
+// Neither has all of them: either --images would lose one.
+TEST_F(LookAlikes, AFolderThatLacksImagesIsNotProposed) {
+  for (const char* there : {"cam1/1.jpg", "cam1/2.jpg", "cam2/1.jpg", "cam2/3.jpg"}) file(there);
+  for (const char* name : {"1.jpg", "2.jpg", "3.jpg"}) image(name);
+  for (const BadImage on_bad_image : {BadImage::kQuarantine, BadImage::kFail}) {
+    PackOptions given = options();
+    given.on_bad_image = on_bad_image;
+    try {
+      pack(given);
+      FAIL() << "packed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.hint(), "correct the folders of the file names in the annotations");
+    }
+  }
+  good();
+  pack_set();
+  EXPECT_EQ(quarantined()["1.jpg"].reason,
+            "does not exist; the folder has cam1/1.jpg and 1 more of this name");
+}
+
+// Those that are nowhere do not count.
+TEST_F(LookAlikes, AFolderThatHasAllImagesIsProposed) {
+  for (const char* there : {"deep/1.jpg", "deep/2.jpg"}) file(there);
+  for (const char* name : {"1.jpg", "2.jpg", "3.jpg"}) image(name);
+  try {
+    pack_set();
+    FAIL() << "packed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.hint(), "give --images " + folder_ / "images/deep");
+  }
+}
+
 TEST_F(LookAlikes, NamesThatLeadOutOfTheFolderAreNoException) {
   good();
   file("a.jpg");
@@ -168,6 +200,18 @@ TEST_F(LookAlikes, TheFirstBadImageEndsWithItsCure) {
     EXPECT_THAT(error.what(), HasSubstr("the folder has A.jpg"));
     EXPECT_THAT(error.hint(), HasSubstr("capital letters"));
   }
+}
+
+TEST_F(LookAlikes, OnlyImagesAreProposed) {
+  good();
+  file("a.xml", "<annotation/>");
+  file("b.json", "{}");
+  file("b.JFIF");
+  for (const char* name : {"a.jpg", "b.jpg"}) image(name);
+  pack_set();
+  auto bad = quarantined();
+  EXPECT_EQ(bad["a.jpg"].reason, "does not exist");
+  EXPECT_EQ(bad["b.jpg"].reason, "does not exist; the folder has b.JFIF");
 }
 
 TEST_F(LookAlikes, SizesThatExifExchangesSayHowToApplyIt) {

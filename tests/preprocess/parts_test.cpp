@@ -130,6 +130,16 @@ TEST_F(Parts, ProposeTheFolderThatTheWholeSetWould) {
   expect_same_bytes(coco_.options("set"), {4});
 }
 
+TEST_F(Parts, AMergeWithoutItsPageMakesItWhenRunAgain) {
+  const PackOptions options = coco_.options("set");
+  pack_parts(options, 2);
+  merge(options);
+  const auto whole = folder_content(options.output);
+  fs::remove(options.output + "/report.html");  // as where the disk was full
+  EXPECT_TRUE(merge(options).was_finished);
+  EXPECT_EQ(folder_content(options.output), whole);
+}
+
 TEST_F(Parts, AllShardsButThoseAroundSeamsAreTakenAsTheyAre) {
   SmallCoco{.folder = folder_.path(), .good_count = 60}.write();
   PackOptions options = coco_.options("set");
@@ -294,27 +304,17 @@ TEST_F(Parts, ABegunOneInThePlaceOfAnotherStartsAfreshOnlyWhenAsked) {
   EXPECT_EQ(PackJournal(part, input, true).read().size(), 0U);
 }
 
-TEST_F(Parts, OfAnEarlierVersionDoNotSayWhichTheyAre) {
-  PackOptions options = coco_.options("whole");
-  pack(options);
-  options.output = folder_ / "set";
-  pack_parts(options, 3);
-  for (std::size_t number = 1; number <= 3; ++number) {
-    const std::string folder = part_folder(options.output, {.number = number, .count = 3});
-    Manifest manifest = read_manifest(folder);
-    EXPECT_EQ(manifest.options.pack_part, cat(number, "/3"));
-    manifest.options.pack_part.clear();
-    write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
-  }
-  EXPECT_TRUE(pack(part_of(options, 2, 3)).was_finished);
-  fs::copy(options.output, folder_ / "doubled", fs::copy_options::recursive);
-  PackOptions doubled = options;
-  doubled.output = folder_ / "doubled";
-  put_in_place_of(doubled, {.number = 3, .count = 3}, {.number = 2, .count = 3});
-  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { merge(doubled); }),
-              AllOf(HasSubstr("doubled: image "), HasSubstr(" is in part 2/3 and in part 3/3")));
-  merge(options);
-  EXPECT_EQ(folder_content(folder_ / "set"), folder_content(folder_ / "whole"));
+TEST_F(Parts, AWholeSetInThePlaceOfOneIsRefused) {
+  PackOptions options = coco_.options("set");
+  pack_parts(options, 2);
+  const std::string folder = part_folder(options.output, {.number = 2, .count = 2});
+  Manifest manifest = read_manifest(folder);
+  manifest.options.pack_part.clear();
+  write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
+  EXPECT_EQ(refusal_of(ErrorKind::kData, [&] { merge(options); }),
+            cat(options.output, ": part 2/2 holds a whole set"));
+  EXPECT_THAT(refusal(ErrorKind::kData, part_of(options, 2, 2)),
+              HasSubstr("part-00002-of-00002: holds a whole set"));
 }
 
 TEST_F(Parts, AMergeCountsUpToItsLastRecord) {

@@ -335,6 +335,25 @@ TEST_F(TiledSet, TakesOtherFormatsWithConvertAlone) {
   }
 }
 
+// Of which rows of tiles would take 1.8 GB.
+TEST_F(TiledSet, QuarantinesAnImageThatIsTooWideForItsTiles) {
+  const SmallCoco coco{.folder = folder_ / "wide", .good_count = 3};
+  Instances source = coco.write();
+  source.images[0].width = 999'999;
+  source.images[0].height = 600;
+  write_file_atomically(coco.folder + "/images/" + source.images[0].file_name,
+                        sparse_tiff(999'999, 600, 1'000'000, 16));
+  PackOptions wide = coco.options("set");
+  write_file_atomically(wide.annotations, instances_to_json(source));
+  wide.tile_px = 640;
+  wide.convert = true;
+  EXPECT_EQ(pack(wide).manifest.counts.quarantined, 1);
+  const QuarantinedImage bad = ShardSet(wide.output).read_quarantine().at(0);
+  EXPECT_EQ(bad.kind, "too-large");
+  EXPECT_THAT(bad.reason, HasSubstr("a row of its tiles is an image of 999999x600 pixels (the "
+                                    "limit is 357913941 in all); smaller tiles need less"));
+}
+
 TEST_F(TiledSet, IsInspectedByImageAndByTile) {
   pack(options("set"));
   const ImageInfo image = source_.images.at(10);

@@ -135,6 +135,7 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   manifest.index.xxh3 = xxh3(index);
   manifest.counts = {.images = 1, .images_without_boxes = 1, .quarantined = 7};
   manifest.label_counts.assign(manifest.categories.size(), 0);
+  manifest.box_sizes.clear();
   write("manifest.json", encode_manifest(manifest));
   EXPECT_EQ(verify().problem_count, 1) << problems_;
   EXPECT_THAT(problems_, HasSubstr("odd: record 0: the image of image"));
@@ -173,33 +174,29 @@ TEST_F(Verify, ASetOfANewerVersionIsNotDamaged) {
   write("manifest.json", encode_manifest(manifest));
   EXPECT_THAT(said(), newer);
   std::string text = content_["manifest.json"];
-  const std::string version = "\"version\": 1";
-  text.replace(text.find(version), version.size(), "\"version\": 2");
+  const std::string version = "\"version\": 3";
+  text.replace(text.find(version), version.size(), "\"version\": 4");
   write("manifest.json", text);
   EXPECT_THAT(said(), newer);
 }
 
-TEST_F(Verify, WhichBoxesAreTrainableIsTheWritersRule) {
-  // An earlier coco-pack took a degenerate box for trainable.
-  Manifest manifest = read_manifest(set_);
-  ASSERT_GT(manifest.counts.degenerate, 0);
-  manifest.counts.degenerate -= 1;
-  manifest.counts.trainable += 1;
-  const ShardSet set(set_);
-  std::vector<IndexEntry> entries(set.index().begin(), set.index().end());
-  const auto entry = std::find_if(entries.begin(), entries.end(), [](const IndexEntry& image) {
-    return image.trainable_count < image.box_count;
-  });
-  ASSERT_NE(entry, entries.end());
-  entry->trainable_count += 1;
-  const std::string index = encode_index(ImageIndex(entries));
-  write("index.bin", index);
-  manifest.index.xxh3 = xxh3(index);
-  write("manifest.json", encode_manifest(manifest));
+TEST_F(Verify, FindsCountsAndSizesOfOtherBoxes) {
+  const Manifest whole = read_manifest(set_);
+  ASSERT_GT(whole.counts.degenerate, 0);
+  ASSERT_FALSE(whole.box_sizes.empty());
+  Manifest more = whole, larger = whole;
+  more.counts.degenerate -= 1;
+  more.counts.trainable += 1;
+  auto size = larger.box_sizes.extract(larger.box_sizes.begin());
+  size.key().width -= 1;
+  larger.box_sizes.insert(std::move(size));
+  for (const Manifest& other : {more, larger}) {
+    write("manifest.json", encode_manifest(other));
+    EXPECT_EQ(verify().problem_count, 1) << problems_;
+    EXPECT_THAT(problems_, HasSubstr("its counts are not those of the records"));
+  }
+  write("manifest.json", encode_manifest(whole));
   EXPECT_EQ(verify().problem_count, 0) << problems_;
-  manifest.counts.boxes += 1;
-  write("manifest.json", encode_manifest(manifest));
-  EXPECT_EQ(verify().problem_count, 1) << problems_;
 }
 
 TEST_F(Verify, AFolderWithoutADataSetIsMissingInput) {

@@ -9,7 +9,9 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import workplace
 from workplace import SOURCE, need
@@ -215,6 +217,15 @@ class PythonMetricsLog(unittest.TestCase):
         self.assertEqual(metrics.epochs["epoch"].tolist(), [2])
         self.assertEqual(metrics.epochs["epoch_seconds"].tolist(), [2.5])
 
+    def test_recall_is_named_for_the_detections_that_count(self):
+        line = self.validation(2, .1)
+        line["validation"]["stats"] = list(range(12))
+        self.assertEqual(self.read(line).validations["AR100"].tolist(), [8])
+        line["validation"]["count_best"] = 10000  # a set of tiles
+        tiled = self.read(line).validations
+        self.assertEqual((tiled["AR10000"].tolist(), tiled["count_best"].tolist()), ([8], [10000]))
+        self.assertNotIn("AR100", tiled)
+
     def test_a_mark_of_another_length_is_no_step(self):
         metrics = self.read(self.step(1), self.step(2), {"step": 2, "total_steps": 4, "total_steps_before": 2},
                             self.step(3))
@@ -272,6 +283,47 @@ class PythonModule(unittest.TestCase):
         self.assertEqual(len(lines), 2, done.stderr)
         self.assertRegex(lines[0], "^Record.pixels needs the package pillow .*; hint: pip install pillow$")
         self.assertRegex(lines[1], "^retina_batch.detect needs the package onnxruntime .*onnxruntime$")
+
+    def with_runtime(self, version, content):
+        """What detect() raises for a file's content where ONNX Runtime refuses whatever it is given."""
+        import retina_batch._detect  # not under the patch, which would undo imports
+        runtime = types.SimpleNamespace(
+            __version__=version, SessionOptions=unittest.mock.MagicMock,
+            InferenceSession=unittest.mock.Mock(side_effect=RuntimeError("asked")))
+        with tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch.dict(sys.modules, onnxruntime=runtime):
+            path = pathlib.Path(folder) / "m.onnx"
+            path.write_bytes(content)
+            with self.assertRaises((retina_batch.DataError, ImportError)) as caught:
+                retina_batch.detect(path, [])
+        return str(caught.exception)
+
+    def test_tensors_in_other_files_are_refused_before_a_session_opens_them(self):
+        need("numpy")
+
+        def field(number, content):
+            size = len(content)
+            return bytes([number << 3 | 2, size & 127 | 128, size >> 7]) + content
+
+        def location(tag=b"\n", size=b"\x08"):
+            return field(5, field(13, tag + size + b"location" + field(2, b"secret")))
+
+        for content in (field(7, location()), field(7, field(1, field(5, location()))), field(25, location()),
+                        field(7, location(size=b"\x88\0")), field(7, location(b"\x8a\x80\0", b"\x88\x80\0"))):
+            self.assertIn("m.onnx: has tensors in other files, which are not opened; hint: ",
+                          self.with_runtime("1.32.0", content))
+        for names in (b"location\n", b"location\n" + b"x\n" * 520, b"a\nlocation\n", b'["location"]'):
+            self.assertIn("ONNX Runtime cannot open it (asked)", self.with_runtime(
+                "1.32.0", field(7, b"a graph") + field(14, field(1, b"names") + field(2, names))))
+
+    def test_a_runtime_that_is_too_old_is_refused(self):
+        need("numpy")
+        for version in ("1.19.2", "0.5"):
+            self.assertEqual(self.with_runtime(version, b""),
+                             f"retina_batch.detect: the package onnxruntime is too old (got {version}, want 1.20 "
+                             "or later); hint: pip install 'onnxruntime>=1.20'")
+        for version in ("1.20.0", "2.0.0+cu13"):
+            self.assertIn("asked", self.with_runtime(version, b""))
 
     def test_its_sources_are_python_3_9(self):
         import ast

@@ -2,6 +2,8 @@
 import pathlib
 import random
 import resource
+import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -9,7 +11,7 @@ import time
 import unittest
 
 import fault_server as faults
-from remote_case import CLEAN, DATA, IO, NO_INPUT, SECRET, USAGE, RemoteCase, program
+from remote_case import CLEAN, DATA, IO, NO_INPUT, SECRET, STOPPED, USAGE, RemoteCase, program
 
 PART, PARTS = 10_000, 7
 SIZE = PART * PARTS - 123
@@ -82,6 +84,30 @@ class Download(RemoteCase):
         self.download(connections=1, stall=1)
         self.expect_whole()
         self.assertLess(time.monotonic() - begin, 20)
+
+    def test_what_has_no_end_is_cut_off(self):
+        for fault, code, text in ((faults.endless(403), NO_INPUT, "HTTP 403"),
+                                  (faults.endless_headers, IO, "its headers have no end")):
+            self.out.unlink(missing_ok=True)
+            self.server.fault = lambda request: fault
+            self.expect_error(self.download(code=code, tries=1, connections=1), text)
+        self.out.unlink(missing_ok=True)
+        self.server.fault, self.server.faults = lambda request: None, [faults.endless(0)]
+        self.download(connections=1)
+        self.expect_whole()
+
+    def test_a_signal_ends_every_wait(self):
+        for fault in (faults.silent, lambda r: faults.stall(r, 600), faults.status(429, Retry_After="600")):
+            for words in (("download", self.server.url, "file", SIZE, self.out, PART, 5, 5, 600),
+                          ("read", self.server.url, "file")):
+                self.server.fault, asked = lambda request: fault, len(self.server.requests)
+                with subprocess.Popen([program("remote_reader"), *map(str, words)], env=CLEAN, text=True,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as reader:
+                    while len(self.server.requests) == asked:
+                        time.sleep(0.01)
+                    reader.terminate()
+                    _, log = reader.communicate(timeout=60)
+                self.assertEqual(reader.returncode, STOPPED, log)
 
     def test_a_killed_download_goes_on(self):
         self.server.faults = [faults.Request.serve] * 4
@@ -213,6 +239,28 @@ class Credentials(RemoteCase):
         url = self.server.url.replace("http://", "http://me:pass12345@")
         done = self.read(f"{url}?{query}", NO_INPUT)
         self.expect_error(done, "/file name?***, sig=***, Basic ***")
+        for other in (query.replace("%", "%25"),
+                      query.replace("%2B", "%2b").replace("%2F", "/"), query.replace("%2B", " "),
+                      "".join(f"%{ord(c):02x}" for c in query)):
+            for before in (0, 180):  # whole, and cut to a message's length
+                echo = f"<Error><Message>{'x' * before} {other} end</Message></Error>".encode()
+                self.server.check = lambda request: faults.status(403, echo)
+                done = self.read(f"{url}?{query}", NO_INPUT)
+                for piece in (SECRET[:2], SECRET[-5:], "%70%4c", "%37%64"):
+                    self.assertNotIn(piece, done.stderr, other)
+
+    def test_a_refusal_has_the_services_own_reason(self):
+        body = ("<Error><Code>AuthenticationFailed</Code><Message>Server failed.\nTime: now</Message>"
+                "<AuthenticationErrorDetail>Signature not valid in the specified time frame: Expiry [Sat, 01 Jan "
+                f"2022] String to sign used was {SECRET}</AuthenticationErrorDetail></Error>")
+        self.server.check = lambda request: faults.status(403, body.encode())
+        self.expect_error(self.read(f"{self.server.url}?sig={SECRET}", NO_INPUT),
+                          "Server failed. Signature not valid in the specified time frame: Expiry [Sat, 01 Jan 2022])")
+        body = ("<Error><Code>PermanentRedirect</Code><Message>Elsewhere.</Message><Region>eu-west-1</Region>"
+                "<Endpoint>b.s3.eu-west-1.amazonaws.com</Endpoint></Error>")
+        self.server.check = lambda request: faults.status(301, body.encode())
+        self.expect_error(self.read("s3://b", NO_INPUT, AWS_ENDPOINT_URL=self.server.root),
+                          "Elsewhere., Region: eu-west-1, Endpoint: b.s3.eu-west-1.amazonaws.com")
 
     def test_name_and_password_in_the_url(self):
         self.check(lambda r: None if r.headers["Authorization"] == "Basic bWU6cGFzczEyMzQ1" else "no")
@@ -220,21 +268,57 @@ class Credentials(RemoteCase):
         self.assertNotIn("pass12345", done.stderr)
 
     def test_a_program_leaves_a_core_file_only_where_it_has_none(self):
-        for query, limit in (("", "1048576"), (f"?sig={SECRET}", "0")):
-            started, limits = threading.Event(), []
+        identity = {"AZURE_STORAGE_ENDPOINT": self.server.root,
+                    "AZURE_POD_IDENTITY_AUTHORITY_HOST": self.server.root}
+        for url, environment, limit, filters in (
+                (self.server.url, {}, "1048576", "0*[1-9a-f]+0*"), (f"{self.server.url}?sig={SECRET}", {}, "0", "0+"),
+                ("azure://account/container", identity, "0", "0+")):  # already while it asks for a token
+            started, found = threading.Event(), []
 
             def look(request):
                 started.wait()
-                limits.append(pathlib.Path(f"/proc/{reader.pid}/limits").read_text())
+                found.append([pathlib.Path(f"/proc/{reader.pid}/{name}").read_text()
+                              for name in ("limits", "coredump_filter")])
+                return faults.missing
             self.server.check = look
             reader = subprocess.Popen(
-                [program("remote_reader"), "read", self.server.url + query, "file name"],
+                [program("remote_reader"), "read", url, "file name"], stderr=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # AddressSanitizer's own default is none
-                env=CLEAN | {"ASAN_OPTIONS": "disable_coredump=0:" + CLEAN.get("ASAN_OPTIONS", "")},
+                env=CLEAN | environment | {"ASAN_OPTIONS": "disable_coredump=0:" + CLEAN.get("ASAN_OPTIONS", "")},
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (2**20, 2**20)))
             started.set()
-            self.assertEqual(reader.wait(timeout=60), 0)
-            self.assertRegex(limits[0], rf"Max core file size +{limit} ")
+            self.assertEqual(reader.wait(timeout=60), NO_INPUT)
+            self.assertRegex(found[0][0], rf"Max core file size +{limit} ")
+            self.assertRegex(found[0][1].strip(), rf"^{filters}$")  # of what a handler of core files gets
+
+    def test_a_variable_of_more_than_a_line_is_refused(self):
+        for name, url in (("AZURE_STORAGE_SAS_TOKEN", "azure://a/c"), ("AWS_SESSION_TOKEN", "s3://b")):
+            environment = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET,
+                           name: f"{SECRET}\r\nX-Other: 1"}
+            self.expect_error(self.read(url, USAGE, **environment), f"{name}: holds a line break")
+
+    def test_no_endpoint_elsewhere_is_asked_without_encryption(self):
+        for name, url in (("AZURE_STORAGE_ENDPOINT", "azure://a/c"), ("AWS_ENDPOINT_URL", "s3://b"),
+                          ("AWS_ENDPOINT_URL_S3", "s3://b"), ("AZURE_POD_IDENTITY_AUTHORITY_HOST", "azure://a/c")):
+            for value in ("http://storage.example", "http://127.0.0.1.example", "storage.example", "ftp://localhost"):
+                self.expect_error(self.read(url, USAGE, **{name: value}), f"{name}: is not encrypted", value)
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+    def test_certificates_are_those_that_a_variable_names(self):
+        pem = self.room / "server.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pem, "-out",
+                        f"{pem}.crt", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+                       check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(f"{pem}.crt", pem)
+        self.server.server.socket = context.wrap_socket(self.server.server.socket, server_side=True)
+        url, right, none = self.server.url.replace("http:", "https:"), f"{pem}.crt", str(self.room / "none")
+        for environment in ({"CURL_CA_BUNDLE": right}, {"SSL_CERT_FILE": right},
+                            {"CURL_CA_BUNDLE": right, "SSL_CERT_FILE": none},
+                            {"CURL_CA_BUNDLE": "", "SSL_CERT_FILE": right}):
+            self.read(url, **environment)
+        self.expect_error(self.read(url, IO), "certificate")
+        self.expect_error(self.read(url, IO, CURL_CA_BUNDLE=none), none)
 
     def test_azure_with_a_sas(self):
         self.server.prefix = "/container/some path"
@@ -274,6 +358,13 @@ class Credentials(RemoteCase):
         self.server.fault = lambda request: faults.azure_refusal
         self.expect_error(self.read("azure://account/container", NO_INPUT, **environment),
                           "may not be read", "hint: give the machine's identity the role")
+        # No header of its own for a token of two lines, and no end of memory for an answer without end.
+        two_lines = b'{"access_token":"a\\r\\nX-Other: 1","expires_in":"86399"}'
+        for fault in (faults.status(200, two_lines), lambda r: faults.write_for_ever(r, b"HTTP/1.1 200 OK\r\n\r\n")):
+            identity.fault, self.server.requests = lambda request: fault, []
+            self.expect_error(self.read("azure://account/container", NO_INPUT, **environment),
+                              "gives no token (IMDS: its answer has no token)")
+            self.assertEqual(self.server.requests, [])
         identity.fault = lambda request: faults.status(400, b'{"error":"invalid_request"}')
         self.expect_error(self.read("azure://account/container", NO_INPUT, **environment),
                           "azure://account/container: the machine's managed identity gives no token",

@@ -154,6 +154,33 @@ def stall(request, seconds=4):
     request.handler.close_connection = True
 
 
+def silent(request):
+    """Nothing at all, for longer than any test."""
+    time.sleep(600)
+
+
+def write_for_ever(request, piece):
+    """Until the client has enough."""
+    request.handler.close_connection = True
+    while True:
+        request.handler.wfile.write(piece)
+
+
+def endless(code):
+    """The right answer, or a refusal, and no end of it."""
+    def answer(request):
+        def change(_, headers, body):
+            return code or _, {k: v for k, v in headers.items() if k != "Content-Length"}, body
+        request.serve(change)
+        write_for_ever(request, b"x" * 65536)
+    return answer
+
+
+def endless_headers(request):
+    request.handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    write_for_ever(request, b"X-More: " + b"x" * 4096 + b"\r\n")
+
+
 # --- Answers that are wrong ---------------------------------------------------------------------------
 def truncated(request):
     """Half of the body, as if that were all."""

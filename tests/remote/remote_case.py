@@ -13,7 +13,7 @@ BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 # No credentials or proxies of this machine.
 CLEAN = {name: value for name, value in os.environ.items()
          if not re.match(r"(?i)aws_|azure_|.*_proxy$|curl_|ssl_", name)}
-DATA, NO_INPUT, IO, USAGE = 65, 66, 74, 64
+DATA, NO_INPUT, IO, STOPPED, USAGE = 65, 66, 74, 75, 64
 SECRET = "pLanTed+SecReT/9f8e7d"
 
 

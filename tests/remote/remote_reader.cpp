@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <future>
 #include <iostream>
 #include <numeric>
@@ -15,6 +16,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/program.h"
+#include "shared/base/signals.h"
 #include "shared/remote/remote_folder.h"
 #include "shared/shard/shard_copies.h"
 #include "shared/shard/shard_set.h"
@@ -28,7 +30,9 @@ constexpr const char* kCalls =
     "remote_reader read URL FILE\n"
     "remote_reader download URL FILE SIZE OUT PART_BYTES TRIES FIRST_PAUSE_MS STALL_S "
     "[CONNECTIONS]\n"
-    "remote_reader epochs URL SCRATCH EPOCHS LIMIT_BYTES ahead|used\n";
+    "remote_reader epochs URL SCRATCH EPOCHS LIMIT_BYTES ahead|used|shuffled\n"
+    "remote_reader sets SCRATCH LIMIT_BYTES URL URL...\n"
+    "A signal that asks to stop is heeded.\n";
 
 std::uint64_t number(const std::string& text) {
   return std::stoull(text);
@@ -71,7 +75,8 @@ int epochs(const std::vector<std::string>& words) {
   for (std::uint64_t epoch = 0; epoch < number(words.at(3)); ++epoch) {
     std::vector<std::size_t> order(set.index().size());
     std::iota(order.begin(), order.end(), 0U);
-    if (limit == 0) std::shuffle(order.begin(), order.end(), std::mt19937_64(epoch));
+    if (limit == 0 || words.at(5) == "shuffled")
+      std::shuffle(order.begin(), order.end(), std::mt19937_64(epoch));
     std::vector<std::uint64_t> hashes(order.size());
     std::atomic<std::size_t> next{0};
     std::vector<std::future<void>> threads;
@@ -81,7 +86,7 @@ int epochs(const std::vector<std::string>& words) {
           const Record record = set.read(order[at]);
           hashes[order[at]] = xxh3(encode_record(record));
           if (limit > 0) {
-            most_bytes = std::max(most_bytes, ShardCopies::copied_bytes(scratch));
+            most_bytes = std::max(most_bytes, ShardCopies::copied_bytes().full);
           }
         }
       }));
@@ -93,10 +98,30 @@ int epochs(const std::vector<std::string>& words) {
   return 0;
 }
 
+// All records of one set after the other, twice; prints the most that their copies ever were.
+int sets(const std::vector<std::string>& words) {
+  std::deque<ShardSet> all;
+  for (std::size_t i = 3; i < words.size(); ++i) {
+    all.emplace_back(words[i], words.at(1), number(words.at(2)));
+  }
+  std::uint64_t most_bytes = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (const ShardSet& set : all) {
+      for (std::size_t place = 0; place < set.index().size(); ++place) {
+        set.read(place);
+        most_bytes = std::max(most_bytes, ShardCopies::copied_bytes().full);
+      }
+    }
+  }
+  std::cout << most_bytes << '\n';
+  return 0;
+}
+
 int run(const std::vector<std::string>& words) {
   const std::string call = words.empty() ? "" : words[0];
   if (call == "download") return download(words);
   if (call == "epochs") return epochs(words);
+  if (call == "sets") return sets(words);
   if (call == "write") {
     write_small_set(words.at(1), number(words.at(2)), number(words.at(3)));
   } else if (call == "read") {
@@ -113,6 +138,7 @@ int run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   retina::set_log_level(retina::LogLevel::kDebug);
+  retina::install_stop_signals();
   return retina::run_program("remote_reader", [&] {
     return retina::run(std::vector<std::string>(argv + 1, argv + argc));
   });

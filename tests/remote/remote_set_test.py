@@ -1,5 +1,6 @@
 """Data sets behind URLs: ShardSet and coco-pack on a server with faults."""
 import collections
+import fcntl
 import os
 import random
 import subprocess
@@ -120,6 +121,8 @@ class RemoteSet(RemoteCase, EpochsOverFaults):
                 time.sleep(0.01)
             child.kill()
         left = {path.name for path in self.scratch.glob("*/*.lmdb")}
+        for path in self.scratch.rglob("*"):
+            self.assertEqual(path.stat().st_mode & 0o077 if path.name != ".lock" else 0, 0, path)
         self.server.bytes_per_second, self.server.requests = None, []
         self.assertEqual(self.epochs(self.url, 1).stdout.split(), [self.whole()])
         asked = {request.name.removeprefix("set/") for request in self.server.requests}
@@ -128,6 +131,64 @@ class RemoteSet(RemoteCase, EpochsOverFaults):
     def test_a_shard_that_goes_while_it_is_read_is_an_io_error(self):
         (self.set / self.shards[1]).unlink()
         self.expect_error(self.epochs(self.url, 1, code=IO), f"{self.url}/{self.shards[1]}: does not exist")
+
+    def test_a_shard_of_another_set_is_never_used(self):
+        path, other = (self.set / name for name in self.shards[1:3])
+        size = path.stat().st_size
+        path.write_bytes(other.read_bytes().ljust(size, b"\0")[:size])
+        for how in ("used", "ahead"):
+            self.server.requests = []
+            done = self.epochs(self.url, 1, 0, how, code=DATA)
+            self.expect_error(done, f"{self.url}/{self.shards[1]}: is damaged, or of another set")
+            asked = [request.name for request in self.server.requests].count(f"set/{self.shards[1]}")
+            self.assertIn(asked, range(2, 5))  # twice; ahead, too
+
+    def test_other_wrong_bytes_each_time_are_the_networks(self):
+        self.server.fault = lambda r: faults.flipped if r.name.endswith(self.shards[1]) else None
+        done = self.epochs(self.url, 1, code=IO)
+        self.expect_error(done, f"{self.url}/{self.shards[1]}: came 4 times with as many wrong checksums")
+
+    def test_copies_of_another_job_do_not_count(self):
+        size = sum((self.set / name).stat().st_size for name in [*self.shards, "index.bin"])
+        theirs = self.scratch / "retina-shards-theirs"
+        theirs.mkdir(parents=True)
+        with open(theirs / ".lock", "w") as lock, open(theirs / self.shards[0], "wb") as copy:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            copy.truncate(size)
+            *found, _ = self.epochs(self.url, 3, size, "shuffled").stdout.splitlines()
+        self.assertEqual(found, [self.whole()] * 3)
+        asked = [request.name for request in self.server.requests if request.name.endswith(".lmdb")]
+        self.assertEqual(sorted(asked), [f"set/{name}" for name in self.shards])
+
+    def test_sets_of_a_job_share_the_limit(self):
+        other = self.folder / "other"
+        self.run_program("remote_reader", "write", other, RECORDS + 5, SHARD_BYTES)
+        files = [path for folder in (self.set, other) for path in folder.iterdir()]
+        limit = 2 * max(path.stat().st_size for path in files if path.suffix == ".lmdb") + sum(
+            path.stat().st_size for path in files if path.name == "index.bin")
+        done = self.run_program("remote_reader", "sets", self.scratch, limit, self.url, f"{self.server.url}/other")
+        self.assertLessEqual(int(done.stdout), limit)
+
+    def test_a_set_that_comes_again_and_again_is_told_of_once(self):
+        largest = max((self.set / name).stat().st_size for name in self.shards)
+        done = self.epochs(self.url, 4, largest + (self.set / "index.bin").stat().st_size, "shuffled")
+        self.assertEqual(done.stdout.splitlines()[:4], [self.whole()] * 4)
+        self.assertEqual(done.stderr.count("has been downloaded more than 2 times"), 1)
+        self.assertNotIn("has been downloaded", self.epochs(self.url, 4, 0, "shuffled").stderr)
+
+    def test_a_copy_that_was_whole_when_its_process_was_killed_is_used(self):
+        words = [program("remote_reader"), "epochs", self.url, self.scratch, "1", str(10**9), "used"]  # in order
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=CLEAN) as child:
+            self.server.faults = [faults.Request.serve] * 4
+            self.server.fault = lambda request: faults.silent
+            while not list(self.scratch.glob(f"*/{self.shards[1]}")):
+                time.sleep(0.01)
+            child.kill()
+        copy = next(self.scratch.glob(f"*/{self.shards[1]}"))
+        copy.rename(f"{copy}.tmp")  # as it is while its hash is compared
+        self.server.requests, self.server.fault = [], lambda request: None
+        self.assertEqual(self.epochs(self.url, 1).stdout.split(), [self.whole()])
+        self.assertNotIn(f"set/{self.shards[1]}", [request.name for request in self.server.requests])
 
     def test_damage_in_the_source_is_damage(self):
         path = self.set / self.shards[2]
@@ -157,7 +218,7 @@ class RemoteSet(RemoteCase, EpochsOverFaults):
         self.server.fault = lambda request: faults.status(200, b"<!DOCTYPE html><title>Log in</title>")
         verify(DATA, "manifest.json: ")
         self.server.fault, manifest = lambda request: None, self.set / "manifest.json"
-        manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 9'))
+        manifest.write_text(manifest.read_text().replace('"version": 3', '"version": 9'))
         verify(DATA, "was written by a newer version", "update retina-batch")
 
     def test_what_cannot_be_opened(self):

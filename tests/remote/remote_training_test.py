@@ -4,16 +4,19 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 import fault_server as faults
-from remote_case import BUILD, CLEAN, SECRET, RemoteCase, program
+from remote_case import BUILD, CLEAN, SECRET, STOPPED, RemoteCase, program
 
 MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_ALLOW_RUN_AS_ROOT": "1",
        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
        "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"}
-TRAINING = ("--task classify --backbone cifar-cnn --images-per-step 6 --steps 4 --lr 0.001 --warmup-steps 2 "
+TRAINING = ("--task classify --backbone cifar-cnn --images-per-step 6 --lr 0.001 --warmup-steps 2 "
             "--compute-threads 1 --threads 1 --device cpu --recipe none --log-level debug").split()
+STEPS = ["--steps", 4]
 
 
 class RemoteTraining(RemoteCase):
@@ -26,19 +29,24 @@ class RemoteTraining(RemoteCase):
             self.run_program("coco-pack", "--format", "folders", "--images", images / split,
                              "--output", self.folder / split, "--shard-size", "64KiB")
 
-    def train(self, output, root, ranks=1, code=0, **environment):
+    def words(self, output, root, ranks=1, more=STEPS):
         words = [program("retina-train"), "--train", self.with_query(f"{root}/train"), "--validation",
-                 self.with_query(f"{root}/val"), "--output", output, *TRAINING]
+                 self.with_query(f"{root}/val"), "--output", output, *TRAINING, *more]
         if str(root).startswith("http"):
             words += ["--scratch", self.scratch]
+        if "--sync-bn" in words:  # which has batch norm
+            words[words.index("cifar-cnn")] = "resnet18"
         launch = (f"mpirun -np {ranks} --oversubscribe --bind-to none".split() if ranks > 1 else [])
-        done = subprocess.run([*launch, *map(str, words)], capture_output=True, text=True, timeout=300,
+        return [*launch, *map(str, words)]
+
+    def train(self, output, root, ranks=1, code=0, more=STEPS, **environment):
+        done = subprocess.run(self.words(output, root, ranks, more), capture_output=True, text=True, timeout=300,
                               env=CLEAN | MPI | environment)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
     def with_query(self, place):
-        return f"{place}?sp=r&sig={SECRET}" if place.startswith("http") else place
+        return f"{place}?sp=r&sig={SECRET}" if str(place).startswith("http") else place
 
     def test_has_the_bits_of_a_local_set_and_keeps_no_secret(self):
         self.train(self.room / "local", self.folder)
@@ -70,6 +78,42 @@ class RemoteTraining(RemoteCase):
                 self.assertNotIn(secret.encode(), path.read_bytes(), path)
                 self.assertNotIn(secret, str(path))
 
+    def test_a_stop_while_a_shard_is_awaited_saves_a_checkpoint(self):
+        """In the first step and later ones, alone and on two ranks, where others are in the midst of the step."""
+        shards = [path.stat().st_size for path in (self.folder / "train").glob("*.lmdb")]
+        more = ["--steps", 12, "--checkpoint-every", "1000steps", "--stage-limit", max(shards) + 20000]
+        self.train(self.room / "local", self.folder, more=["--steps", 12])
+        for ranks, shards_before, options in ((1, 0, []), (1, 24, []), (2, 24, []), (2, 24, ["--sync-bn", "on", "--init", "none"])):
+            with self.subTest(ranks=ranks, shards_before=shards_before, options=options):
+                output = self.room / f"stopped-{ranks}-{shards_before}-{len(options)}"
+                asked, is_silent = [], threading.Event()
+
+                def fault(request):
+                    asked.append(request.name)
+                    if sum(name.endswith(".lmdb") for name in asked) > shards_before and request.name.endswith(".lmdb"):
+                        is_silent.set()
+                        return faults.silent
+                    return None
+                self.server.fault = fault
+                words = self.words(output, self.server.url, ranks, [*more, *options])
+                with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      env=CLEAN | MPI) as job:
+                    self.assertTrue(is_silent.wait(120))
+                    time.sleep(1)  # for what has come
+                    job.send_signal(signal.SIGTERM if ranks == 1 else signal.SIGUSR1)  # as retina-launch does
+                    log = job.communicate(timeout=60)[0]
+                self.assertEqual(job.returncode, STOPPED, log)
+                self.assertEqual(bool(list(output.glob("checkpoint-*.pt"))), shards_before > 0, log)
+                self.server.fault = lambda request: None
+                self.train(output, self.server.url, ranks, more=[*more, *options])
+                self.assertEqual(len(self.losses(output)), 12)
+                if ranks == 1:
+                    self.assertEqual(self.losses(output), self.losses(self.room / "local"))
+
+    def losses(self, run):
+        lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+        return [line["loss"] for line in lines if "loss" in line]
+
     def test_failures_keep_no_secret(self):
         """Keys of S3 and a SAS of Azure in the environment: refused, cut off, killed, a full disk, a crash."""
         key, session = "AKIAPLANTED", "session" + SECRET
@@ -93,7 +137,7 @@ class RemoteTraining(RemoteCase):
         texts = []
         for number, (place, environment) in enumerate(places.items()):
             environment = CLEAN | MPI | environment | {"TMPDIR": str(temporary)}
-            words = [program("retina-train"), "--train", f"{place}/train", "--validation", f"{place}/val", *TRAINING,
+            words = [program("retina-train"), "--train", f"{place}/train", "--validation", f"{place}/val", *TRAINING, *STEPS,
                      "--scratch", self.scratch, "--output", self.room / f"run-{number}"]
             full = {"LD_PRELOAD": str(BUILD / "lib/retina-faults.so"),
                     "RETINA_FAULTS": f"write=ENOSPC path={self.scratch}"}

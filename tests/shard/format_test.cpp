@@ -102,7 +102,7 @@ TEST(Format, ARecordWithItsFileNameBuiltByHandDecodes) {
 TEST(Format, AnIndexBuiltByHandDecodes) {
   const std::string entry = le(static_cast<std::uint64_t>(-9), 8) + le(640, 4) + le(480, 4) +
                             le(7, 4) + le(5, 4) + le(1, 4) + le(3, 4);
-  const std::string head = "RIDX" + le(5, 2) + le(32, 2) + le(1, 8);
+  const std::string head = "RIDX" + le(6, 2) + le(32, 2) + le(1, 8);
   const std::string labels = le(2, 4) + le(0, 4) + le(6, 4), name = le(5, 4) + "a.jpg";
   const std::string content = entry + labels + name + le(0x1122334455667788, 8);
   const std::string bytes = head + le(xxh3(head + content), 8) + content;
@@ -120,22 +120,20 @@ TEST(Format, AnIndexBuiltByHandDecodes) {
   ASSERT_EQ(decode_index(bytes, "i").size(), 1U);
   EXPECT_EQ(decode_index(bytes, "i")[0], want);
   EXPECT_EQ(encode_index({want}), bytes);
-  // Version 3 ends with the file names.
-  const std::string version_3 = "RIDX" + le(3, 2) + le(32, 2) + le(1, 8);
-  want.image_xxh3 = 0;
-  EXPECT_EQ(
-      decode_index(
-          version_3 + le(xxh3(version_3 + entry + labels + name), 8) + entry + labels + name, "i"),
-      ImageIndex{want});
-  // Version 2 ends with the labels.
-  const std::string version_2 = "RIDX" + le(2, 2) + le(32, 2) + le(1, 8);
-  want.file_name = {};
-  EXPECT_EQ(decode_index(version_2 + le(xxh3(version_2 + entry + labels), 8) + entry + labels, "i"),
-            ImageIndex{want});
-  // Version 1 ends with the entries.
-  const std::string old_head = "RIDX" + le(1, 2) + le(32, 2) + le(1, 8);
-  want.labels = {};
-  EXPECT_EQ(decode_index(old_head + le(xxh3(old_head + entry), 8) + entry, "i"), ImageIndex{want});
+  // Those of earlier builds, which had less, are to be packed again.
+  for (const std::uint64_t version : {0, 1, 5}) {
+    const std::string old_head = "RIDX" + le(version, 2) + le(32, 2) + le(1, 8);
+    try {
+      decode_index(old_head + le(xxh3(old_head + entry), 8) + entry, "i");
+      FAIL() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_EQ(
+          std::string(error.what()),
+          cat("i: was written by an earlier version (got index version ", version, ", want 6)"));
+      EXPECT_EQ(error.hint(), "pack the data again: coco-pack with --overwrite");
+    }
+  }
 }
 
 TEST(Format, AShardIsAPlainLmdbFileWithBigEndianKeys) {

@@ -19,6 +19,7 @@ Manifest some_manifest() {
                          {.id = 8, .name = "a \"dog\""}};
   manifest.label_counts = {4, 0};
   manifest.counts = {.images = 2, .boxes = 4, .crowds = 1, .degenerate = 1, .trainable = 2};
+  manifest.box_sizes = {{{.width = -13, .height = 2, .aspect = -2}, 1}, {{.width = -4}, 1}};
   manifest.shards = {{.file = {.name = shard_file_name(0, 1), .size_bytes = 4096, .xxh3 = 7},
                       .record_count = 2,
                       .tree_xxh3 = 9}};
@@ -33,6 +34,7 @@ TEST(Manifest, ReadsBackAsItWasWritten) {
   EXPECT_EQ(encode_manifest(read), text);
   EXPECT_EQ(read.options, some_manifest().options);
   EXPECT_EQ(read.counts, some_manifest().counts);
+  EXPECT_EQ(read.box_sizes, some_manifest().box_sizes);
   EXPECT_EQ(read.annotations_xxh3, 0xfedcba9876543210);
   EXPECT_EQ(read.shards[0].file.name, "shard-00000-of-00001.lmdb");
   EXPECT_EQ(read.categories[1].name, "a \"dog\"");
@@ -63,6 +65,7 @@ Manifest classification_manifest() {
   Manifest manifest = some_manifest();
   manifest.task = Task::kClassification;
   manifest.counts = {.images = 4, .rescaled = 1, .quarantined = 3};
+  manifest.box_sizes = {};
   return manifest;
 }
 
@@ -77,10 +80,34 @@ TEST(Manifest, OfAClassificationSetCountsImagesAndNoBoxes) {
   EXPECT_THAT(text, testing::Not(HasSubstr("boxes")));
 }
 
+// Whose hash is right: what a URL answers may be anybody's.
+TEST(Manifest, RefusesFilesThatCocoPackDoesNotWrite) {
+  const auto refused = [](const auto& change) {
+    Manifest manifest = some_manifest();
+    change(manifest);
+    return error_kind([&] { decode_manifest(encode_manifest(manifest), "m"); });
+  };
+  const std::string names[] = {"",
+                               "shard-00001-of-00001.lmdb",
+                               "manifest.json",
+                               "../shard-00000-of-00001.lmdb",
+                               std::string(300, 'a'),
+                               std::string("shard-00000-of-00001.lmdb\0x", 27)};
+  for (const std::string& name : names) {
+    EXPECT_EQ(refused([&](Manifest& m) { m.shards[0].file.name = name; }), ErrorKind::kData);
+    EXPECT_EQ(refused([&](Manifest& m) { m.index.name = name; }), ErrorKind::kData);
+    EXPECT_EQ(refused([&](Manifest& m) { m.quarantine.name = name; }), ErrorKind::kData);
+  }
+  for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1} << 50, ~std::uint64_t{0}}) {
+    EXPECT_EQ(refused([&](Manifest& m) { m.shards[0].file.size_bytes = size; }), ErrorKind::kData);
+    EXPECT_EQ(refused([&](Manifest& m) { m.index.size_bytes = size; }), ErrorKind::kData);
+  }
+}
+
 TEST(Manifest, RefusesOtherTasks) {
   std::string message;
   const auto decode = [&] {
-    decode_manifest(R"({"format": "retina-batch shards", "version": 1, "task": "depth"})", "m");
+    decode_manifest(R"({"format": "retina-batch shards", "version": 3, "task": "depth"})", "m");
   };
   EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
   EXPECT_EQ(message, "m: was made for another task (got \"depth\", want detection|classification)");
@@ -121,10 +148,30 @@ TEST(Manifest, RejectsEveryTruncation) {
 TEST(Manifest, NamesANewerVersionBeforeAnythingElse) {
   std::string message;
   const auto decode = [&] {
+    decode_manifest(R"({"format": "retina-batch shards", "version": 4})", "m");
+  };
+  EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
+  EXPECT_THAT(message, HasSubstr("was written by a newer version (got format version 4"));
+}
+
+TEST(Manifest, OfAnEarlierFormatIsToBePackedAgain) {
+  std::string message;
+  const auto decode = [&] {
     decode_manifest(R"({"format": "retina-batch shards", "version": 2})", "m");
   };
   EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
-  EXPECT_THAT(message, HasSubstr("was written by a newer version (got format version 2"));
+  EXPECT_EQ(message, "m: was written by an earlier version (got format version 2, want 3)");
+}
+
+TEST(Manifest, HasNoMoreSizesThanBoxesAndNoneThatIsImpossible) {
+  using Sizes = BoxHistogram;
+  for (const Sizes& sizes : {Sizes{{{.width = -4}, 3}}, Sizes{{{.width = -4}, 0}},
+                             Sizes{{{.width = 125}, 1}}, Sizes{{{.aspect = -125}, 1}}}) {
+    Manifest manifest = some_manifest();
+    manifest.box_sizes = sizes;
+    EXPECT_EQ(error_kind([&] { decode_manifest(encode_manifest(manifest), "m"); }),
+              ErrorKind::kData);
+  }
 }
 
 TEST(Manifest, AFolderWithoutOneIsNoDataSet) {

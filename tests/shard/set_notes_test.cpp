@@ -87,8 +87,7 @@ TEST_F(SetNotes, ImagesThatBothSetsHaveAreTold) {
       HasSubstr(cat("2 of 3 images are also trained on, byte for byte (first: image 1 is image "
                     "0 of ",
                     folder_ / "train", ")")));
-  // Sets of earlier versions have no hashes; empty tiles look the same.
-  EXPECT_THAT(notes({entry(0, 0, kCat)}, {entry(0, 0, kCat)}), IsEmpty());
+  // Empty tiles look the same.
   IndexEntry tile = entry(0, 7);
   tile.tile = TilePlace{.image_width = 9, .image_height = 9};
   EXPECT_THAT(notes({tile}, {tile}), IsEmpty());
@@ -98,7 +97,7 @@ TEST_F(SetNotes, ClassesOnOneSideAloneAreTold) {
   EXPECT_THAT(notes({entry(0, 1, kCat), entry(1, 2, kDog)}, {entry(0, 3, kCat), entry(1, 4, kX)}),
               ElementsAre("1 class is validated but not trained on: x",
                           "1 class is trained on but not validated: dog"));
-  // A side without any box, or of a first version, has a note of its own or none.
+  // A side without any box has a note of its own.
   EXPECT_THAT(notes({entry(0, 1, kCat)}, {entry(0, 3)}), IsEmpty());
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,7 +16,9 @@
 #include <memory>
 #include <thread>
 
+#include "shared/base/descriptor.h"
 #include "shared/base/file.h"
+#include "shared/base/signals.h"
 #include "tests/shard/small_set.h"
 #include "tests/support/test_folder.h"
 
@@ -296,11 +299,11 @@ TEST_F(ShardCopiesTest, AheadOfUseObeyALimitOnAllFoldersTogether) {
   ShardCopies others(folder_ / "other", other.shards, local());
   others.copy(other.shards[0]);
   const std::uint64_t there = other.shards[0].file.size_bytes;
-  EXPECT_EQ(ShardCopies::copied_bytes(local()), there);
+  EXPECT_EQ(ShardCopies::copied_bytes().full, there);
   const auto copies = open();
   const std::uint64_t room = there + shard(0).file.size_bytes;
   EXPECT_EQ(copies->copy(shard(0), {.limit_bytes = room - 1}).state, CopyState::kBeyondLimit);
-  EXPECT_EQ(ShardCopies::copied_bytes(local()), there);
+  EXPECT_EQ(ShardCopies::copied_bytes().full, there);
   EXPECT_EQ(copies->copy(shard(0), {.limit_bytes = room}).state, CopyState::kReady);
   EXPECT_EQ(copies->copy(shard(1), {.limit_bytes = room}).state, CopyState::kBeyondLimit);
   EXPECT_EQ(copies->copy(shard(0), {.limit_bytes = 0}).state, CopyState::kReady) << "is there";
@@ -310,9 +313,64 @@ TEST_F(ShardCopiesTest, AheadOfUseObeyALimitOnAllFoldersTogether) {
 TEST_F(ShardCopiesTest, AheadOfUseStop) {
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(open()->copy(shard(0), {.limit_bytes = kNoLimit, .stop = stop.get_token()}).state,
-            CopyState::kStopped);
+  EXPECT_EQ(error_kind([&] {
+              open()->copy(shard(0), {.limit_bytes = kNoLimit, .stop = stop.get_token()});
+            }),
+            ErrorKind::kInterrupted);
   EXPECT_TRUE(file_names(local()).empty());
+}
+
+TEST_F(ShardCopiesTest, ASignalEndsTheWaitForAnotherProcess) {
+  const std::string bytes = read_and_make_pipe(0);
+  Child child([&] {
+    open().release()->copy(shard(0));
+    return false;
+  });
+  const Feed feed(source(0));
+  feed.write(bytes.substr(0, bytes.size() / 2));
+  set_stop_signal(SIGTERM);
+  EXPECT_EQ(error_kind([&] { open()->copy(shard(0)); }), ErrorKind::kInterrupted);
+  set_stop_signal(0);
+}
+
+TEST_F(ShardCopiesTest, AreNobodyElsesToRead) {
+  const auto user = open();
+  user->copy(shard(0));
+  struct stat status {};
+  ASSERT_EQ(::stat(copies().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
+  ASSERT_EQ(::stat((copies() + "/" + shard(0).file.name).c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+}
+
+// What is not this process's to remove lowers what is free, and not the limit.
+TEST_F(ShardCopiesTest, OfOthersDoNotCount) {
+  const std::string theirs = local() + "/retina-shards-theirs";
+  fs::create_directories(theirs);
+  const Descriptor lock(theirs + "/.lock", O_RDWR | O_CREAT);
+  ASSERT_EQ(::flock(lock.get(), LOCK_SH), 0);
+  write_plain_file(theirs + "/" + shard(0).file.name, "a shard");
+  fs::resize_file(theirs + "/" + shard(0).file.name, kNoLimit);  // which takes no room
+  const auto user = open();
+  EXPECT_EQ(user->copy(shard(0), {.limit_bytes = shard(0).file.size_bytes}).state,
+            CopyState::kReady);
+  EXPECT_EQ(ShardCopies::copied_bytes().full, shard(0).file.size_bytes);
+}
+
+TEST_F(ShardCopiesTest, ThatAKilledJobLeftAreKnown) {
+  {
+    Child killed([&] { return open().release()->copy(shard(1)).state == CopyState::kReady; });
+    ASSERT_TRUE(killed.is_good());
+    const auto beside = open();
+    beside->copy(shard(0));
+    EXPECT_FALSE(beside->is_left(shard(1))) << "its owner lives";
+  }
+  const auto next = open();
+  next->copy(shard(0));
+  EXPECT_TRUE(next->is_left(shard(1)));
+  next->remove(shard(1));
+  EXPECT_FALSE(next->is_left(shard(1)));
+  EXPECT_FALSE(next->is_there(shard(1)));
 }
 
 // A limit on the size of files makes writes fail as a full disk does.

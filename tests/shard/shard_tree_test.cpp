@@ -19,13 +19,13 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::size_t kPageBytes = 4096, kRecordCount = 300;
+constexpr std::size_t kPageBytes = 4096, kTreeRecordCount = 300;
 
 class ShardTree : public testing::Test {
  protected:
   // Enough small records for a root with several leaves, and some on overflow pages.
   ShardTree() {
-    write_small_set(folder_ / "set", kRecordCount, 64 << 20);
+    write_small_set(folder_ / "set", kTreeRecordCount, 64 << 20);
     const std::string content = read_file(folder_ / ("set/" + shard_file_name(0, 1)));
     file_.assign(content.begin(), content.end());
     for (std::size_t page = 0; page < file_.size() / kPageBytes; ++page) {
@@ -67,7 +67,7 @@ TEST_F(ShardTree, ListsEveryRecordInOrder) {
   ASSERT_FALSE(branches_.empty());
   ASSERT_GT(leaves_.size(), 2U);
   const auto records = list();
-  ASSERT_EQ(records.size(), kRecordCount);
+  ASSERT_EQ(records.size(), kTreeRecordCount);
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record record = decode_record(records[i], "record");
     std::string storage;

@@ -176,7 +176,7 @@ TEST_F(StagerTest, ASetReadsFromACopyAtOnceAndRecordsStayValid) {
   for (int i = 0; i < 3; ++i) readers.emplace_back([&] { expect_whole_records(set); });
   readers.clear();
   // The sources go: what is not open yet can come from copies alone.
-  while (ShardCopies::copied_bytes(local()) == 0) std::this_thread::yield();
+  while (ShardCopies::copied_bytes().full == 0) std::this_thread::yield();
   for (const ManifestShard& shard : manifest_.shards) {
     const auto is_copied = [&] {
       for (const auto& entry : fs::recursive_directory_iterator(local())) {

@@ -419,18 +419,6 @@ TEST(TrainOptions, MayChangeHowExactProductsAre) {
   EXPECT_TRUE(may_change("tf32"));  // as the device may
 }
 
-TEST(TrainOptions, FusesConvolutionsWhereAskedAndMayChangeIt) {
-  EXPECT_FALSE(parse({}).compute.fused_convolutions);
-  EXPECT_TRUE(parse({"--fused-convolutions", "on"}).compute.fused_convolutions);
-  EXPECT_TRUE(may_change("fused-convolutions"));  // up to rounding it is the same
-}
-
-TEST(TrainOptions, MakeCudaGraphsWhereAskedAndMayChangeIt) {
-  EXPECT_EQ(parse({}).compute.cuda_graphs, CudaGraphs::kOff);
-  EXPECT_EQ(parse({"--cuda-graphs", "auto"}).compute.cuda_graphs, CudaGraphs::kAuto);
-  EXPECT_TRUE(may_change("cuda-graphs"));  // the bits are the same
-}
-
 TEST(Task, ARecipeNamesItAndFillsWhatItNeeds) {
   const TrainOptions options = parse({"--recipe", "imagenet-resnet50"});
   EXPECT_TRUE(options.classifies());
@@ -501,6 +489,12 @@ TEST(Recipes, MlperfWarmsUpForAnEpochAndStretchesImages) {
   EXPECT_EQ(model.min_side_px, 800);
   EXPECT_FALSE(model.p6_from_c5);
   EXPECT_TRUE(options.data.train_on_crowds);
+}
+
+TEST(TrainOptions, ValidationFollowsTheSidesThatTrainingDraws) {
+  EXPECT_EQ(parse({"--min-sides", "96,128", "--max-side", "160"}).model_config(1).min_side_px, 128);
+  EXPECT_EQ(parse({"--min-sides", "96,128", "--min-side", "64"}).model_config(1).min_side_px, 64);
+  EXPECT_THAT(refusal({"--min-sides", "800,2000"}).what(), testing::HasSubstr("--min-sides"));
 }
 
 TEST(TrainOptions, OfStretchedImagesKnowNoLongerSide) {

@@ -26,9 +26,9 @@ constexpr std::uint64_t kJob = 77;
 struct Rank {
   Rank(int rank, int size, const std::string& folder) : activity(rank) {
     context.options.folder = folder;
-    context.options.heartbeat_limit_s = 1;
+    context.options.stall_timeout_s = 1;
     context.options.second_s = 0.5;
-    context.options.launcher_limit_s = 1.5;
+    context.options.launcher_limit_s = 0.5;
     context.options.period_s = 0.05;
     context.handler = {.report =
                            [this](const std::string& message, const std::string&) {

@@ -46,7 +46,7 @@ struct Options {
   std::string fault = "kill";  // kill, stop, cut; end: none, all end their work
   int first_lost = 1, lost = 1;
   double rest_s = 3;  // how long rank 0's processor time is measured
-  WatchOptions watch{};
+  WatchOptions watch{.stall_timeout_s = 5};
 };
 
 // What the processes tell each other, in shared memory. Times are of the machine's steady clock; 0:

@@ -12,7 +12,6 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/metrics.h"
 
@@ -22,9 +21,9 @@ namespace {
 // Part of the format; never rename.
 constexpr const char* kClassificationKeys[] = {"top1", "top5", "loss"};
 
-const char* key_of(Task task, std::size_t validation_metric) {
-  return task == Task::kClassification ? kClassificationKeys[validation_metric]
-                                       : stat_key(validation_metric);
+std::string key_of(const ValidationMetrics& metrics, std::size_t place) {
+  return metrics.task == Task::kClassification ? kClassificationKeys[place]
+                                               : stat_key(place, metrics.count_best);
 }
 
 // A metric of a step: its group in TensorBoard, its key in this file.
@@ -83,11 +82,10 @@ std::string to_json(const StepMetrics& m) {
 // a "loss" already, without label smoothing.
 std::vector<std::pair<const char*, double>> logged_losses(const ValidationMetrics& m) {
   std::vector<std::pair<const char*, double>> list;
-  if (!m.losses) return list;
-  if (m.task == Task::kDetection) list.emplace_back("loss", total_loss(m.task, *m.losses));
+  if (m.task == Task::kDetection) list.emplace_back("loss", total_loss(m.task, m.losses));
   const std::vector<TaskMetric>& metrics = task_metrics(m.task);
   for (std::size_t i = 0; i < metrics.size(); ++i) {
-    if (metrics[i].is_loss) list.emplace_back(metrics[i].key, (*m.losses)[i]);
+    if (metrics[i].is_loss) list.emplace_back(metrics[i].key, m.losses[i]);
   }
   return list;
 }
@@ -98,12 +96,12 @@ std::string to_json(const ValidationMetrics& m) {
   json.key("validation").begin_object();
   const bool has_stats = m.task == Task::kDetection;
   const std::size_t named = has_stats ? kApLarge + 1 : m.values.size();
-  for (std::size_t i = 0; i < named; ++i) json.field(key_of(m.task, i), m.values[i]);
+  for (std::size_t i = 0; i < named; ++i) json.field(key_of(m, i).c_str(), m.values[i]);
   for (const auto& [key, value] : logged_losses(m)) json.field(key, value);
   if (has_stats) {
     json.key("stats").begin_array();
     for (const double value : m.values) json.value(value);
-    json.end_array();
+    json.end_array().field("count_best", std::int64_t{m.count_best});
   }
   return json.end_object().end_object().text();
 }
@@ -139,9 +137,6 @@ StepMetrics step_from(const JsonView& line) {
     const JsonView value = line.at(key);
     return value.raw().IsNull() ? 0.0 : value.as_double();
   };
-  // What is missing in files of earlier versions.
-  const auto later = [&](const char* key) { return line.has(key) ? number(key) : 0.0; };
-  const double images = number("images_per_second") * number("step_ms") * 1e-3;
   const Task task = line.has(task_metrics(Task::kClassification).front().key)
                         ? Task::kClassification
                         : Task::kDetection;
@@ -155,34 +150,33 @@ StepMetrics step_from(const JsonView& line) {
           .values = values,
           .learning_rate = number("lr"),
           .gradient_norm = number("grad_norm"),
-          .loss_scale = later("loss_scale"),
+          .loss_scale = line.has("loss_scale") ? number("loss_scale") : 0,
           .images_per_second = number("images_per_second"),
-          .images = line.has("images") ? line.at("images").as_int() : std::llround(images),
-          .replaced_images = std::llround(later("replaced_images")),
-          .ranks = line.has("ranks") ? static_cast<int>(line.at("ranks").as_int()) : 1,
+          .images = line.at("images").as_int(),
+          .replaced_images = line.at("replaced_images").as_int(),
+          .ranks = static_cast<int>(line.at("ranks").as_int()),
           .step_ms = number("step_ms"),
           .data_wait_ms = number("data_wait_ms"),
           .exposed_comm_ms = number("exposed_comm_ms"),
-          .reduce = {.traffic = {.bytes = std::llround(later("comm_bytes")),
-                                 .seconds = later("comm_ms") * 1e-3},
-                     .overlap_seconds = later("overlap_ms") * 1e-3},
-          .checkpoint_ms = line.has("checkpoint_ms") ? number("checkpoint_ms") : 0,
+          .reduce = {.traffic = {.bytes = line.at("comm_bytes").as_int(),
+                                 .seconds = number("comm_ms") * 1e-3},
+                     .overlap_seconds = number("overlap_ms") * 1e-3},
+          .checkpoint_ms = number("checkpoint_ms"),
           .memory_bytes = line.at("memory").as_int(),
-          .parts = {.upload_ms = later("upload_ms"),
-                    .forward_ms = later("forward_ms"),
-                    .loss_ms = later("loss_ms"),
-                    .backward_ms = later("backward_ms"),
-                    .update_ms = later("update_ms")},
-          .micro_batch = static_cast<int>(later("micro_batch")),
-          .device_memory_bytes = std::llround(later("device_memory"))};
+          .parts = {.upload_ms = number("upload_ms"),
+                    .forward_ms = number("forward_ms"),
+                    .loss_ms = number("loss_ms"),
+                    .backward_ms = number("backward_ms"),
+                    .update_ms = number("update_ms")},
+          .micro_batch = static_cast<int>(line.at("micro_batch").as_int()),
+          .device_memory_bytes = line.at("device_memory").as_int()};
 }
 
-std::optional<TaskMetrics> losses_from(const JsonView& values, Task task) {
+TaskMetrics losses_from(const JsonView& values, Task task) {
   TaskMetrics losses = {};
   for (std::size_t i = 0; i < task_metrics(task).size(); ++i) {
     const TaskMetric& metric = task_metrics(task)[i];
     if (!metric.is_loss) continue;
-    if (!values.has(metric.key)) return std::nullopt;
     const JsonView value = values.at(metric.key);
     losses[i] = value.raw().IsNull() ? std::numeric_limits<double>::quiet_NaN() : value.as_double();
   }
@@ -196,6 +190,7 @@ ValidationMetrics validation_from(const JsonView& line) {
     for (std::size_t i = 0; i < kCocoStatCount; ++i) {
       metrics.values.push_back(values.at("stats").at(i).as_double());
     }
+    metrics.count_best = static_cast<std::uint32_t>(values.at("count_best").as_int());
   } else {
     metrics.task = Task::kClassification;
     for (const char* key : kClassificationKeys) {
@@ -268,7 +263,7 @@ std::vector<EventScalar> event_scalars(const StepMetrics& metrics) {
 std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics) {
   std::vector<EventScalar> scalars;
   for (std::size_t i = 0; i < metrics.values.size(); ++i) {
-    scalars.push_back({cat("validation/", key_of(metrics.task, i)), metrics.values[i]});
+    scalars.push_back({cat("validation/", key_of(metrics, i)), metrics.values[i]});
   }
   for (const auto& [key, value] : logged_losses(metrics)) {
     scalars.push_back({cat("validation/", key), value});

@@ -10,7 +10,8 @@
 //                 fp16 loss_scale. grad_norm is null where fp16 could not hold the gradient, so
 //                 that the step updated nothing
 // A validation's: step, epoch, validation {AP, AP50, ..., loss, classification_loss, box_loss,
-//                 stats: the 12 numbers}, of a classifier {top1, top5, loss, cross_entropy (with
+//                 stats: the 12 numbers; count_best: how many detections of an image and class
+//                 count}, of a classifier {top1, top5, loss, cross_entropy (with
 //                 label smoothing, as in training)}
 // An epoch's:     step, epoch, epoch_seconds, images_per_epoch, steps, rank_times [{rank, node,
 //                 images, compute_ms, data_wait_ms, comm_wait_ms: median step; compute_sum_ms,
@@ -20,10 +21,6 @@
 //                 this step.
 // In TensorBoard (event_file.h), which has the first two, a tag ends with the key; lr's with
 // learning_rate.
-// Files of earlier versions do not have the losses of validations but a classifier's `loss`,
-// images, replaced_images, ranks, compute_ms, comm_*,
-// *_bytes_per_second, overlap_ms, the step's parts, device_memory, micro_batch and the epochs'
-// lines, or the images of rank_times.
 #pragma once
 
 #include <cmath>
@@ -36,6 +33,7 @@
 
 #include "shared/base/file.h"
 #include "shared/comm/comm_stats.h"
+#include "shared/evaluation/score/box_groups.h"
 #include "train/monitor/event_file.h"
 #include "train/monitor/rank_times.h"
 #include "train/reduce/reduce_cost.h"
@@ -66,7 +64,7 @@ struct StepMetrics {
   double checkpoint_ms = 0;       // standing still to save since the step before
   std::int64_t memory_bytes = 0;  // most resident memory so far
   PartTimes parts = {};           // of compute_ms
-  int micro_batch = 0;            // images of a rank at once; 0: unknown
+  int micro_batch = 0;            // images of a rank at once
   std::int64_t device_memory_bytes = 0;  // most memory of tensors on the GPU so far; 0 on a CPU
 
   double loss() const { return total_loss(task, values); }
@@ -95,9 +93,11 @@ struct ValidationMetrics {
   // Detection: the 12 numbers in pycocotools' order. Classification: top-1 and top-5 accuracy, the
   // mean cross-entropy.
   std::vector<double> values = {};
+  // Best detections of an image and class that count.
+  std::uint32_t count_best = kMaxDetectionsPerImage;
   // Of task_metrics() the losses, as training computes them: means over the images, by the weights
-  // that are validated and as they are in evaluation. Unset in files of earlier versions.
-  std::optional<TaskMetrics> losses = {};
+  // that are validated and as they are in evaluation.
+  TaskMetrics losses = {};
 
   // By which validations are compared, higher is better: AP, or top-1 accuracy.
   double judged() const { return values.front(); }

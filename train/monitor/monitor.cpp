@@ -54,9 +54,7 @@ void Monitor::add_validation(const ValidationMetrics& metrics, Table classes, Ga
   for (const auto& [name, place] : shown_metrics(metrics.task)) {
     text += cat(text.empty() ? " " : ", ", name, " ", metric_text(metrics.values[place]));
   }
-  if (metrics.losses) {
-    text += cat(", loss ", fixed(total_loss(metrics.task, *metrics.losses), 3));
-  }
+  text += cat(", loss ", fixed(total_loss(metrics.task, metrics.losses), 3));
   log_info("epoch ", metrics.epoch, ", step ", metrics.step, ": validation", text);
   progress_->update(metrics.step, progress_text());
 }

@@ -131,7 +131,7 @@ RankTimes rank_times_from(const JsonView& json) {
   };
   return {.rank = static_cast<int>(json.at("rank").as_int()),
           .node = json.at("node").as_string(),
-          .images = json.has("images") ? json.at("images").as_double() : 0,
+          .images = json.at("images").as_double(),
           .compute = share("compute_ms", "compute_sum_ms"),
           .data_wait = share("data_wait_ms", "data_wait_sum_ms"),
           .comm_wait = share("comm_wait_ms", "comm_wait_sum_ms")};

@@ -124,9 +124,8 @@ Curve drawn(const StepCurve& what, const Steps& steps) {
 void add_validation_loss(Curve& curve, const std::vector<ValidationMetrics>& validations) {
   Series series{.name = "validation", .points = true};
   for (const ValidationMetrics& item : validations) {
-    if (!item.losses) continue;
     series.xs.push_back(static_cast<double>(item.step));
-    series.ys.push_back(total_loss(item.task, *item.losses));
+    series.ys.push_back(total_loss(item.task, item.losses));
   }
   if (series.xs.empty()) return;
   curve.title = "Training and validation loss";

@@ -63,6 +63,7 @@ class DetectionValidation : public Validation {
     };
     const PredictionInput input{samples, shards_.manifest().categories, communicator};
     const std::vector<Detection> own = detect_share(network, input, running);
+    if (communicator.is_root()) read_truth();
     if (any_stopped(communicator)) return false;
     detections_ = gather_detections(own, input, running);
     losses_ = sum_of(gather_by_image(communicator, own_losses));
@@ -70,23 +71,22 @@ class DetectionValidation : public Validation {
   }
 
   ValidationResult result() override {
-    if (!truth_) {
-      truth_ = ground_truth_of(shards_);
-      keep_first_images(*truth_, options_.max_images);
-    }
+    read_truth();
     const CocoMetrics metrics = metrics_of(*truth_, detections_);
     if (!seen_.empty() && seen_.size() < truth_->images.size()) {
       log_info("AP without the ", counted(seen_.size(), "image"),
                " that training has, too: ", metric_text(metrics_of_unseen().stats[kAp]));
     }
     Table classes{.title = "Classes at the last validation",
-                  .columns = {"class", "AP", "AP50", "AP75", "AR100", "objects"}};
+                  .columns = {"class", "AP", "AP50", "AP75",
+                              stat_key(kAr100, metrics.detection_limit), "objects"}};
     for (const ClassMetrics& item : metrics.per_class) {
       classes.rows.push_back({item.name, metric_text(item.stats[kAp]),
                               metric_text(item.stats[kAp50]), metric_text(item.stats[kAp75]),
                               metric_text(item.stats[kAr100]), cat(item.object_count)});
     }
     return {.values = {metrics.stats.begin(), metrics.stats.end()},
+            .count_best = metrics.detection_limit,
             .losses = losses_,
             .classes = std::move(classes)};
   }
@@ -105,6 +105,16 @@ class DetectionValidation : public Validation {
   }
 
  private:
+  void read_truth() {
+    if (truth_) return;
+    try {
+      truth_ = ground_truth_of(shards_);
+      keep_first_images(*truth_, options_.max_images);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInterrupted) throw;
+    }
+  }
+
   CocoMetrics metrics_of(const Instances& truth, const std::vector<Detection>& detections) const {
     return evaluate_detections(
         BoxGroups(truth, detections, 0,

@@ -9,6 +9,7 @@
 
 #include "shared/comm/communicator.h"
 #include "shared/evaluation/predict/detect.h"
+#include "shared/evaluation/score/box_groups.h"
 #include "shared/report/report.h"
 #include "shared/shard/shard_set.h"
 #include "train/step/task_metrics.h"
@@ -17,9 +18,10 @@
 namespace retina {
 
 struct ValidationResult {
-  std::vector<double> values = {};  // as in ValidationMetrics
-  TaskMetrics losses = {};          // the same
-  Table classes = {};               // a row a class, for the run's page
+  std::vector<double> values = {};                    // as in ValidationMetrics
+  std::uint32_t count_best = kMaxDetectionsPerImage;  // the same
+  TaskMetrics losses = {};                            // the same
+  Table classes = {};                                 // a row a class, for the run's page
 };
 
 class Validation {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shared/base/error.h"
 #include "shared/base/random.h"
 
 namespace retina {
@@ -84,19 +83,6 @@ std::size_t draws_per_epoch(const ImageIndex& index, const EpochPlanOptions& opt
   return options.sampler == Sampler::kUniform
              ? index.size()
              : rounded_up_sum(repeat_factors(index, options.repeat_threshold));
-}
-
-void check_tells_classes(const ImageIndex& index, const std::string& name) {
-  const auto silent = std::find_if(index.begin(), index.end(), [](const IndexEntry& image) {
-    return image.trainable_count > 0 && image.labels.empty();
-  });
-  if (silent == index.end()) return;
-  throw Error(ErrorKind::kConfig,
-              cat(name,
-                  ": its index does not tell the classes of images, as --sampler "
-                  "class-balanced needs (got index version 1, want ",
-                  kUntiledIndexVersion, ")"),
-              "pack the data again with coco-pack --overwrite, or give --sampler uniform");
 }
 
 }  // namespace retina

@@ -54,7 +54,4 @@ std::vector<Draw> draw_images(const ImageIndex& index, const EpochPlanOptions& o
 // The length of that.
 std::size_t draws_per_epoch(const ImageIndex& index, const EpochPlanOptions& options);
 
-// Throws kConfig, beginning with `name`, where the index does not tell the classes of images.
-void check_tells_classes(const ImageIndex& index, const std::string& name);
-
 }  // namespace retina

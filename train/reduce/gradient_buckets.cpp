@@ -2,11 +2,8 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
@@ -159,35 +156,6 @@ void GradientBuckets::expect_last_backward() {
   std::fill(has_arrived_.begin(), has_arrived_.end(), false);
   missing_count_.assign(plan_.bucket_counts.size(), 0);
   for (const BucketSlot& slot : plan_.slots) ++missing_count_[slot.bucket];
-}
-
-void GradientBuckets::add(const std::vector<at::Tensor>& given) {
-  RETINA_CHECK(given.size() == parameters_.size());
-  const at::NoGradGuard no_grad;
-  const bool is_last = [this] {
-    const std::lock_guard lock(mutex_);
-    return armed_;
-  }();
-  std::vector<at::Tensor> sums, addends, copies, originals;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (!given[i].defined()) continue;
-    at::Tensor& own = parameters_[i].tensor.mutable_grad();
-    if (own.defined()) {
-      sums.push_back(own);
-      addends.push_back(given[i]);
-    } else if (is_last) {
-      own = given[i];
-    } else {
-      own = at::empty_like(given[i]);
-      copies.push_back(own);
-      originals.push_back(given[i]);
-    }
-  }
-  if (!sums.empty()) at::_foreach_add_(sums, addends);
-  if (!copies.empty()) at::_foreach_copy_(copies, originals);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (given[i].defined()) arrived(i);
-  }
 }
 
 void GradientBuckets::arrived(std::size_t parameter) {

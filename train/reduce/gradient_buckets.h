@@ -45,12 +45,6 @@ class GradientBuckets {
   // the step, which accumulate, send nothing.
   void expect_last_backward();
 
-  // In place of a backward that accumulates: adds gradients that were made without it, as the
-  // parameters, undefined where one has none. After `expect_last_backward` full buckets leave, and
-  // where no gradient is there yet, that of `given` is taken over: its values must stay until
-  // `zero`. Else `given` may change afterwards.
-  void add(const std::vector<at::Tensor>& given);
-
   // After the last backward of a step: every gradient becomes its sum over ranks, including those
   // that this backward did not reach. Collective. With `wire.ordered` the bits do not depend on the
   // plan, nor do those of `norm`. On one rank, what no backward reached becomes zero.

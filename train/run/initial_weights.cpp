@@ -100,10 +100,9 @@ InitialModel initial_model_of(const std::string& config_json, const std::string&
   const JsonFile config = JsonFile::parse(config_json, source);
   const JsonView root = config.root();
   InitialModel initial{.model = ModelConfig::from_json(root.at("model"))};
-  if (!root.has("import")) return initial;
-  const JsonView imported = root.at("import");
-  initial.backbone_only = imported.at("backbone_only").as_bool();
-  initial.imported_from = imported.has("source") ? imported.at("source").as_string() : "";
+  if (root.has("import")) {
+    initial.backbone_only = root.at("import").at("backbone_only").as_bool();
+  }
   return initial;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,6 @@ struct InitialModel {
   ModelConfig model{};
   // An import of an image classifier as a detector: its pyramid and heads are placeholders.
   bool backbone_only = false;
-  // The name of the file that was imported; unset: trained, empty: an import that does not say.
-  std::optional<std::string> imported_from{};
 
   // For a network that does `task`; else the backbone alone: it fits whatever is on top of it.
   bool gives_all(Task task) const;

@@ -33,20 +33,6 @@ bool names_weights(const std::string& init) {
   return !init.empty() && init != "none";
 }
 
-const std::map<std::string, std::string>& former_option_names() {
-  static const std::map<std::string, std::string> kNames = {{"images-per-pass", "micro-batch"},
-                                                            {"plateau-figure", "plateau-metric"}};
-  return kNames;
-}
-
-const std::map<std::string, std::string>& later_options() {
-  static const std::map<std::string, std::string> kOptions = {
-      {"anchors-per-location", R"("9")"}, {"box-loss-weight", "1"},       {"assigner", R"("iou")"},
-      {"class-loss", R"("focal")"},       {"fpn-channels", "256"},        {"head-convs", "4"},
-      {"keep-ratio", R"("on")"},          {"train-on-crowds", R"("off")"}};
-  return kOptions;
-}
-
 bool may_change(const std::string& name) {
   static const std::set<std::string> kNames = {"train",
                                                "validation",
@@ -58,8 +44,6 @@ bool may_change(const std::string& name) {
                                                "expect-ranks",
                                                "stall-timeout",
                                                "tf32",
-                                               "fused-convolutions",
-                                               "cuda-graphs",
                                                "wire",
                                                "deterministic-reduce",
                                                "overlap-reduce",
@@ -82,7 +66,6 @@ bool may_change(const std::string& name) {
                                                "tensorboard",
                                                "timeline",
                                                "timeline-steps",
-                                               "mllog",
                                                "stop-at-ap",
                                                "scaling-report",
                                                "preview",
@@ -122,11 +105,8 @@ OptionTexts option_texts(const JsonView& options) {
 FixedOptions fixed_options(const JsonView& object) {
   FixedOptions values;
   for (const auto& member : object.raw().GetObject()) {
-    const auto former = former_option_names().find(member.name.GetString());
-    const std::string name =
-        former == former_option_names().end() ? member.name.GetString() : former->second;
-    if (may_change(name)) continue;
-    values[name] = text_of(member.value);
+    const std::string name = member.name.GetString();
+    if (!may_change(name)) values[name] = text_of(member.value);
   }
   return values;
 }
@@ -167,7 +147,6 @@ std::string changed_options(FixedOptions before, FixedOptions now) {
       {kInitKey, "the contents of --init"},
       {kValidationKey, "the contents of --validation, or --validation-images"}};
   for (FixedOptions* options : {&before, &now}) {
-    options->insert(later_options().begin(), later_options().end());
     for (const auto& [key, words] : kWords) {
       auto value = options->extract(key);
       if (value.empty()) continue;

@@ -35,12 +35,6 @@ inline constexpr const char* kValidationKey = "validation_fingerprint";
 // False for an --init of "none", from scratch on purpose, and for none given.
 bool names_weights(const std::string& init);
 
-// Option names of earlier releases, old -> new: command lines, config files and runs may have them.
-const std::map<std::string, std::string>& former_option_names();
-
-// Options that came with a later release -> as JSON, what runs that were begun before do.
-const std::map<std::string, std::string>& later_options();
-
 // Options that may change between a run and its continuation; of --size what it sets is compared.
 bool may_change(const std::string& option_name);
 

@@ -78,17 +78,15 @@ RunState RunState::parse(const std::string& json, const std::string& name) {
                  .samples_seen = root.at("samples_seen").as_int(),
                  .epoch_closed = root.at("epoch_closed").as_bool(),
                  .adaptive_schedule = read_schedule(root.at("pacing")),
-                 .facts = {.train_fingerprint = root.at("train_fingerprint").as_string()}};
-  if (root.has("total_steps")) state.facts.total_steps = root.at("total_steps").as_int();
+                 .facts = {.train_fingerprint = root.at("train_fingerprint").as_string(),
+                           .total_steps = root.at("total_steps").as_int()}};
   if (root.has("validation_fingerprint")) {
     state.facts.validation_fingerprint = root.at("validation_fingerprint").as_string();
   }
   if (root.has("ap")) state.ap = root.at("ap").as_double();
-  if (root.has("left_out_steps")) {
-    const JsonView list = root.at("left_out_steps");
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      state.skipped_steps.insert(list.at(i).as_int() - 1);
-    }
+  const JsonView skipped = root.at("left_out_steps");
+  for (std::size_t i = 0; i < skipped.size(); ++i) {
+    state.skipped_steps.insert(skipped.at(i).as_int() - 1);
   }
   return state;
 }

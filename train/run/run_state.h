@@ -18,7 +18,7 @@ struct RunFacts {
   // Not read back, except total_steps. Evaluation asks for tile_px (Saving), people for the rest.
   std::uint64_t seed = 0;
   std::int64_t images_per_step = 0, steps_per_epoch = 0;
-  std::int64_t total_steps = 0;  // as planned when this was saved; 0: not said
+  std::int64_t total_steps = 0;  // as planned when this was saved
   double base_lr = 0, effective_lr = 0;
   std::string lr_schedule = {};
   int tile_px = 0;  // side of the tiles that are trained on; 0: whole images, or several sides

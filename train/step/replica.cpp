@@ -16,7 +16,6 @@
 #include "shared/comm/activity.h"
 #include "shared/model/autocast.h"
 #include "shared/model/device.h"
-#include "shared/model/fused_conv.h"
 #include "train/step/memory_trace.h"
 
 namespace retina {
@@ -74,20 +73,6 @@ ElementType element_type(const at::Tensor& tensor) {
 }
 
 }  // namespace
-
-Fusing agreed(const Fusing& own, Communicator& communicator) {
-  communicator.label("agreement on fused convolutions");
-  const std::vector<std::string> problems = communicator.gather(own.problem, 0);
-  const auto first = std::find_if(problems.begin(), problems.end(),
-                                  [](const std::string& problem) { return !problem.empty(); });
-  std::string text;  // on rank 0
-  if (first != problems.end()) {
-    text = problems.size() > 1 ? cat("rank ", first - problems.begin(), ": ", *first) : *first;
-  }
-  Fusing all = own;
-  all.problem = communicator.broadcast(text, 0);
-  return all;
-}
 
 Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
     : options_(options),
@@ -161,48 +146,12 @@ std::vector<std::int64_t> Replica::trace_step(const Batch& batch) {
   return trace.peaks();
 }
 
-Fusing Replica::fuse_convolutions(const Batch& batch) {
-  FusedConvCheck check;
-  {
-    const at::NoGradGuard no_grad;
-    const Tf32Scope tf32(options_.tf32);
-    const FusedConvScope compares(check);
-    begin_step();
-    task_->forward(upload_.images(batch), batch);
-    drop_step();
-  }
-  Fusing fusing = agreed({.compared = check.compared(),
-                          .largest_share = check.largest_share(),
-                          .problem = check.problem()},
-                         communicator_);
-  fuses_convolutions_ = fusing.problem.empty();
-  return fusing;
-}
-
-void Replica::use_cuda_graphs() {
-  RETINA_CHECK(options_.device.is_cuda() && communicator_.size() == 1 &&
-               options_.task.model.task == Task::kDetection);
-  std::vector<at::Tensor> parameters;
-  for (const auto& [name, tensor] : trainable_parameters(network())) parameters.push_back(tensor);
-  graphs_ = std::make_unique<NetworkGraphs>(std::move(parameters), options_.device);
-}
-
-void Replica::drop_cuda_graphs() {
-  if (graphs_) graphs_->clear();
-}
-
 TaskOutputs Replica::forward(const Batch& batch) {
   const PhaseScope phase(communicator_.activity(), Phase::kForward);
   const Tf32Scope tf32(options_.tf32);
   clock_.begin(&PartTimes::upload_ms);
   const at::Tensor images = upload_.images(batch);  // [N, 3, H, W]
   clock_.begin(&PartTimes::forward_ms);
-  const FusedConvScope fused(fuses_convolutions_);
-  if (graphs_) {
-    NetworkGraph* const graph = graphs_->of(
-        images, [&](const at::Tensor& recorded) { return task_->forward(recorded, batch).heads; });
-    if (graph != nullptr) return {.heads = graph->forward(images), .graph = graph};
-  }
   return task_->forward(images, batch);
 }
 
@@ -211,7 +160,6 @@ TaskLoss Replica::loss(const TaskOutputs& outputs, const Batch& batch) {
   const Tf32Scope tf32(options_.tf32);
   clock_.begin(&PartTimes::loss_ms);
   TaskLoss loss = task_->loss(outputs, batch, loss_scale());
-  loss.graph = outputs.graph;
   metrics_ = metrics_.defined() ? metrics_ + loss.metrics : loss.metrics;
   return loss;
 }
@@ -222,11 +170,7 @@ void Replica::backward(const TaskLoss& loss, bool is_last_micro_batch) {
   const NativeConvScope native(options_.task.precision == Precision::kFp16);
   if (is_last_micro_batch) buckets_->expect_last_backward();
   clock_.begin(&PartTimes::backward_ms);
-  if (loss.graph != nullptr) {
-    buckets_->add(loss.graph->backward(loss.gradients));
-  } else {
-    loss.backward();
-  }
+  loss.backward();
   clock_.end();
 }
 

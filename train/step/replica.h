@@ -19,7 +19,6 @@
 #include "train/reduce/queued_rank_sum.h"
 #include "train/step/batch_statistics.h"
 #include "train/step/grad_scaler.h"
-#include "train/step/network_graphs.h"
 #include "train/step/optimizer.h"
 #include "train/step/step_clock.h"
 #include "train/step/task_metrics.h"
@@ -50,15 +49,6 @@ struct StepSums {
   PartTimes parts = {};
 };
 
-// What comparing fused convolutions with the separate calls came to.
-struct Fusing {
-  int compared = 0;          // shapes; 0: there is nothing to fuse
-  double largest_share = 0;  // of this rank's differences, of what rounding allows
-  std::string problem = {};  // why they are not fused; "" where they are
-};
-// Of all ranks' the first problem, with its rank; the same on all. Collective.
-Fusing agreed(const Fusing& own, Communicator& communicator);
-
 class Replica {
  public:
   // Weights drawn from the seed. Collective. `communicator` must outlive this.
@@ -80,17 +70,6 @@ class Replica {
   // gradient to the next, the same parts for every batch. No step is under way, and nothing of this
   // one stays. With sync_bn collective.
   std::vector<std::int64_t> trace_step(const Batch& batch);
-
-  // Fuses convolutions with what follows from here on (fused_conv.h), if on all ranks the forms
-  // agree in this micro-batch's shapes; nothing else of it stays. A GPU's; waits for it.
-  // Collective.
-  Fusing fuse_convolutions(const Batch& batch);
-
-  // From here on, forward and backward of image sizes that return are launched as CUDA graphs
-  // (network_graphs.h), with the same values. A detector's, on a GPU, of one rank.
-  void use_cuda_graphs();
-  // Gives back the memory of those made so far.
-  void drop_cuda_graphs();
 
   // Call the next three in order for each micro-batch; on a GPU they return before the work is
   // done.
@@ -169,7 +148,6 @@ class Replica {
   void restore_scaler(const Checkpoint& checkpoint, const std::string& source);
   ReplicaOptions options_;
   Communicator& communicator_;
-  bool fuses_convolutions_ = false;
   StepClock clock_;
   ImageUpload upload_;
   std::unique_ptr<TrainingTask> task_;
@@ -178,7 +156,6 @@ class Replica {
   std::unique_ptr<QueuedRankSum> shared_statistics_;  // null without sync_bn and on one rank
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;       // null without --ema
-  std::unique_ptr<NetworkGraphs> graphs_;        // null: none are made
   std::unique_ptr<BatchStatistics> statistics_;  // as they were when the step began
   at::Tensor metrics_;                           // of the micro-batches since the last update
   std::deque<Update> updates_;                   // whose metrics nobody has taken

@@ -24,8 +24,6 @@ struct TaskOptions {
   Precision precision = Precision::kFp32;
 };
 
-class NetworkGraph;
-
 // What the network makes of a micro-batch; undefined where the task has none of it.
 struct TaskOutputs {
   HeadOutputs heads = {};  // detection
@@ -33,7 +31,6 @@ struct TaskOutputs {
   // Classification: [3, N] i64, labels, counts and slots of the images; of an evaluation's forward
   // undefined, for loss() to make.
   at::Tensor targets = {};
-  NetworkGraph* graph = nullptr;  // that made them; null: autograd has recorded their backward
 };
 
 struct TaskLoss {
@@ -41,9 +38,8 @@ struct TaskLoss {
       metrics;  // [task_metrics().size()] f64: this micro-batch's parts of the step's metrics
   // The network's outputs that want a gradient, and that of the loss at each.
   std::vector<at::Tensor> outputs = {}, gradients = {};
-  NetworkGraph* graph = nullptr;  // as the outputs have it
 
-  // From the outputs to the parameters, where autograd has recorded the way.
+  // From the outputs to the parameters.
   void backward() const;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/foreign_content.h"
 #include "shared/base/printable.h"
 #include "shared/checkpoint/foreign/pickle_stack.h"
 
@@ -103,9 +104,12 @@ void push_global(PickleStack& stack, std::string_view module, std::string_view n
     return one.module == module && one.name == name;
   });
   if (found == kGlobals.end()) {
+    const std::string place = cat(printable(module), ".", printable(name));
+    if (const auto model = foreign_model(place)) {
+      throw PickleProblem{cat(model->what, " (it needs ", place, ")"), model->hint};
+    }
     throw PickleProblem{
-        cat("the pickle asks for ", printable(module), ".", printable(name),
-            ", which is not allowed"),
+        cat("the pickle asks for ", place, ", which is not allowed"),
         "only dicts of tensors are accepted: save model.state_dict() with torch.save in Python"};
   }
   stack.push_new({.kind = kGlobal, .integer = found - kGlobals.begin()});

@@ -130,12 +130,9 @@ std::string classification_comparison_text(const ComparedNames& names,
 std::string classification_comparison_json(const ComparedNames& names,
                                            const ClassificationComparison& comparison) {
   JsonWriter json;
-  json.begin_object()
-      .field("task", kClassificationTask)
-      .field("a", names.a)
-      .field("b", names.b)
-      .field("truth", names.truth)
-      .field("image_count", comparison.image_count);
+  json.begin_object().field("task", kClassificationTask);
+  write_names(json, names);
+  json.field("image_count", comparison.image_count);
   for (const auto& [key, hits] :
        {std::pair{"top1", &comparison.top1}, {"top5", &comparison.top5}}) {
     json.key(key).begin_object();

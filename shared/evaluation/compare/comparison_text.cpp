@@ -7,7 +7,6 @@
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
-#include "shared/evaluation/explain/metrics_json.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/matching.h"
@@ -70,6 +69,12 @@ void write_class(JsonWriter& json, const Comparison& comparison, std::size_t pla
 }
 
 }  // namespace
+
+void write_names(JsonWriter& json, const ComparedNames& names) {
+  json.field("a", names.a).field("b", names.b).field("truth", names.truth);
+  if (!names.page_a.empty()) json.field("page_a", names.page_a);
+  if (!names.page_b.empty()) json.field("page_b", names.page_b);
+}
 
 std::string change_text(double a, double b) {
   return a < 0 || b < 0 ? "-" : signed_text(b - a);
@@ -134,8 +139,8 @@ std::string comparison_text(const ComparedNames& names, const Comparison& compar
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
     const double a = comparison.a.stats[i], b = comparison.b.stats[i];
     const std::optional<Interval> interval = i == kAp ? comparison.ap_interval : std::nullopt;
-    rows.push_back({stat_key(i), metric_text(a), metric_text(b), change_text(a, b),
-                    interval_text(interval), is_clear(interval) ? "*" : ""});
+    rows.push_back({stat_key(i, comparison.a.detection_limit), metric_text(a), metric_text(b),
+                    change_text(a, b), interval_text(interval), is_clear(interval) ? "*" : ""});
   }
   text += aligned_table(rows) + "\n";
 
@@ -162,13 +167,14 @@ std::string comparison_text(const ComparedNames& names, const Comparison& compar
 
 std::string comparison_json(const ComparedNames& names, const Comparison& comparison) {
   JsonWriter json;
-  json.begin_object().field("a", names.a).field("b", names.b).field("truth", names.truth);
+  json.begin_object();
+  write_names(json, names);
   json.field("image_count", comparison.a.image_count)
       .field("object_count", comparison.a.object_count);
 
   json.key("stats").begin_array();
   for (std::size_t i = 0; i < kCocoStatCount; ++i) {
-    json.begin_object().field("name", stat_key(i));
+    json.begin_object().field("name", stat_key(i, comparison.a.detection_limit));
     write_values(json, comparison.a.stats[i], comparison.b.stats[i]);
     write_interval(json, "interval", i == kAp ? comparison.ap_interval : std::nullopt);
     json.end_object();

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "shared/base/json.h"
 #include "shared/evaluation/compare/comparison.h"
 
 namespace retina {
@@ -13,7 +14,11 @@ inline constexpr std::size_t kShownImages = 10;  // of those that got better, an
 // What was compared, in the user's words.
 struct ComparedNames {
   std::string a{}, b{}, truth{};
+  std::string page_a{}, page_b{};  // from the comparison's page to their own; empty: none
 };
+
+// The fields of compare.json that have them.
+void write_names(JsonWriter& json, const ComparedNames& names);
 
 // The 12 numbers, the classes by the size of their change, the images that changed most. For
 // terminals: control characters of names are escaped.

@@ -5,17 +5,13 @@
 #include <initializer_list>
 #include <span>
 
+#include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/matching.h"
 
 namespace retina {
 
 namespace {
-
-// In CocoStat's order.
-constexpr std::array<const char*, kCocoStatCount> kStatKeys{
-    "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
-    "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
 
 constexpr std::array<FaultKind, kFaultKindCount> kFaultKinds{
     FaultKind::kClassification, FaultKind::kLocalisation, FaultKind::kBoth,
@@ -155,9 +151,17 @@ void write_class_explanation(const ClassExplanation& explanation, JsonWriter& js
   json.end_object();
 }
 
-void write_class(const ClassMetrics& one, const ClassExplanation& explanation, JsonWriter& json) {
+void write_stats(const std::array<double, kCocoStatCount>& stats, std::uint32_t count_best,
+                 JsonWriter& json) {
+  for (std::size_t i = 0; i < kCocoStatCount; ++i) {
+    json.field(stat_key(i, count_best).c_str(), stats[i]);
+  }
+}
+
+void write_class(const ClassMetrics& one, const ClassExplanation& explanation,
+                 std::uint32_t count_best, JsonWriter& json) {
   json.begin_object().field("category_id", one.category_id).field("name", one.name);
-  for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], one.stats[i]);
+  write_stats(one.stats, count_best, json);
   json.field("object_count", one.object_count)
       .field("crowd_count", one.crowd_count)
       .field("detection_count", one.detection_count);
@@ -170,8 +174,9 @@ std::string numbers_json(const CocoMetrics& metrics, const Explanation& explanat
   JsonWriter json;
   json.begin_object();
   write_list(json, "stats", metrics.stats);
-  for (std::size_t i = 0; i < kCocoStatCount; ++i) json.field(kStatKeys[i], metrics.stats[i]);
-  json.field("image_count", metrics.image_count)
+  write_stats(metrics.stats, metrics.detection_limit, json);
+  json.field("count_best", std::int64_t{metrics.detection_limit})
+      .field("image_count", metrics.image_count)
       .field("object_count", metrics.object_count)
       .field("detection_count", metrics.detection_count)
       .field("unknown_category_count", metrics.unknown_category_count)
@@ -180,16 +185,13 @@ std::string numbers_json(const CocoMetrics& metrics, const Explanation& explanat
       .field("quarantined_count", metrics.quarantined_count);
   json.key("per_class").begin_array();
   for (std::size_t label = 0; label < metrics.per_class.size(); ++label) {
-    write_class(metrics.per_class[label], explanation.per_class.at(label), json);
+    write_class(metrics.per_class[label], explanation.per_class.at(label), metrics.detection_limit,
+                json);
   }
   return json.end_array().end_object().pretty_text();
 }
 
 }  // namespace
-
-const char* stat_key(std::size_t stat) {
-  return kStatKeys.at(stat);
-}
 
 std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation) {
   // Both halves are long: on two threads.

@@ -8,14 +8,11 @@
 
 namespace retina {
 
-// "stats" (the 12 numbers), the same by their names, the counts, "per_class" (a list), and what
-// explains the numbers: each class's curves, best threshold and faults, then "error_split",
-// "confusion", "calibration", "worst", "suspects", "images" and "file_names", each on a line of its
-// own. `explanation` is of the same truth and detections; the curves are null unless the metrics
-// have COCO's thresholds.
+// "stats" (the 12 numbers), the same by their names, "count_best" (of an image and class), the
+// counts, "per_class" (a list), and what explains the numbers: each class's curves, best threshold
+// and faults, then "error_split", "confusion", "calibration", "worst", "suspects", "images" and
+// "file_names", each on a line of its own. `explanation` is of the same truth and detections; the
+// curves are null unless the metrics have COCO's thresholds.
 std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation);
-
-// The key of one of the 12 numbers: "AP", "AR_small".
-const char* stat_key(std::size_t stat);
 
 }  // namespace retina

@@ -12,6 +12,11 @@ namespace retina {
 
 namespace {
 
+// In CocoStat's order.
+constexpr std::array<const char*, kCocoStatCount> kStatKeys{
+    "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
+    "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
+
 struct SummaryLine {
   const char* title;
   const char* kind;
@@ -70,6 +75,10 @@ std::string unknown_categories_text(const CocoMetrics& metrics) {
 
 }  // namespace
 
+std::string stat_key(std::size_t stat, std::uint32_t count_best) {
+  return stat == kAr100 ? cat("AR", count_best) : kStatKeys.at(stat);
+}
+
 std::string metric_text(double value) {
   return value < 0 ? "-" : fixed(value, 3);
 }
@@ -99,14 +108,14 @@ std::string no_truth_text(const CocoMetrics& metrics) {
 std::string class_table_text(const CocoMetrics& metrics) {
   constexpr std::array<std::size_t, 7> kColumns{kAp,       kAp50,    kAp75, kApSmall,
                                                 kApMedium, kApLarge, kAr100};
-  constexpr std::array<const char*, 7> kTitles{"AP",     "AP50",  "AP75", "small",
-                                               "medium", "large", "AR100"};
+  const std::array<std::string, 7> titles{
+      "AP", "AP50", "AP75", "small", "medium", "large", stat_key(kAr100, metrics.detection_limit)};
   std::size_t name_width = 5;
   for (const ClassMetrics& one : metrics.per_class) {
     name_width = std::max(name_width, character_count(escaped(one.name)));
   }
   std::string text = padded_right("class", name_width);
-  for (const char* title : kTitles) text += padded_left(title, 8);
+  for (const std::string& title : titles) text += padded_left(title, 8);
   text += padded_left("objects", 10) + padded_left("detections", 12) + "\n";
   for (const ClassMetrics& one : metrics.per_class) {
     const std::string name = escaped(one.name);

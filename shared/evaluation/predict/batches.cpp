@@ -62,7 +62,7 @@ void run_batches(const ModelInput& model, const PredictionInput& input,
                        return plan[next++];
                      });
   while (!(options.should_stop && options.should_stop())) {
-    const auto batch = loader.next();
+    const std::optional<Batch> batch = loader.next(options.should_stop);
     if (!batch) break;
     use(*batch);
     for (const Sample& sample : batch->samples) {

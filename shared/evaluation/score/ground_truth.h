@@ -9,9 +9,8 @@
 
 namespace retina {
 
-// All images, annotations and categories of `shards`, images in ascending id order (file names are
-// empty in sets of earlier versions), each image's annotations in their order in the record. Of
-// tiles the whole images with their own boxes.
+// All images, annotations and categories of `shards`, images in ascending id order, each image's
+// annotations in their order in the record. Of tiles the whole images with their own boxes.
 // `on_record` is called for each record. Throws kData when one is damaged, kConfig
 // when the set is not one of detection.
 Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& on_record = {});

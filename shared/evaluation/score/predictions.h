@@ -4,7 +4,6 @@
 //   {"image_id":7,"file_name":"cat/17.jpg","category_id":3,"rank":0,"loss":0.105,
 //    "top5":[[3,0.9],[9,0.08],[5,0.02]]}
 //
-// `file_name` is missing where it is not known, as in those of earlier versions;
 // `category_id` is the true class, `rank` the number of classes that came before it, `loss` its
 // cross-entropy, `top5` the best classes with their probabilities, best first.
 #pragma once

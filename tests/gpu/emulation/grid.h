@@ -104,9 +104,6 @@ struct OtherMemory {
   void (*begin)(const char* kernel, const void* stream);  // before a kernel's first access
   // Whether it is of that memory, which then knows what the kernel does there.
   bool (*may_use)(const void* address, std::size_t bytes, Access access);
-  // Whether the launch is recorded instead, for later; nullptr: none is.
-  bool (*records)(const Kernel& kernel, const dim3& grid, const dim3& block,
-                  std::size_t shared_bytes) = nullptr;
 };
 void allow_memory(const OtherMemory& memory);
 

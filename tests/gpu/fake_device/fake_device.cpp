@@ -34,7 +34,6 @@
 #include "shared/base/cat.h"
 #include "shared/model/device.h"
 #include "tests/gpu/emulation/grid.h"
-#include "tests/gpu/fake_device/graphs.h"
 #include "tests/gpu/fake_device/streams.h"
 
 namespace retina {
@@ -63,15 +62,6 @@ struct Event {
   bool has_time = false;
 };
 
-// The graph that is being recorded.
-struct Capture {
-  StreamId stream = 0;
-  Graph graph = {};
-  std::map<char*, std::string> before = {};  // memory's bytes when it began
-  std::vector<char*> allocated = {};
-  bool is_broken = false;
-};
-
 struct State {
   std::recursive_mutex mutex;
   Faults faults;
@@ -85,10 +75,6 @@ struct State {
   std::map<char*, std::size_t> pinned_freed;  // whose copies are still to be done
   std::map<char*, Block> device;
   std::int64_t held_bytes = 0, peak_bytes = 0;
-  std::optional<Capture> capture;
-  bool allocates_to_pool = false;  // a capture that CUDA has ended, LibTorch's allocators not
-  std::int64_t pool_count = 0;     // of graphs
-  std::map<std::int64_t, int> graphs_of_pool;  // that live
 };
 
 State& state() {
@@ -174,30 +160,7 @@ void see_all() {
   complete_copies();
 }
 
-// Whether what this thread launches is recorded.
-bool is_recording() {
-  return state().capture && state().capture->stream == current_stream;
-}
-
-// As CUDA answers a call that no capture may have: it is over.
-[[noreturn]] void break_capture(const std::string& what) {
-  state().capture->is_broken = true;
-  TORCH_CHECK(false, "CUDA error: operation not permitted when stream is capturing: ", what);
-}
-void refuse_in_capture(const std::string& what) {
-  if (!is_recording()) return;
-  report(cat(what, " while a graph is recorded"));
-  break_capture(what);
-}
-
-void record_step(GraphStep step) {
-  const std::int64_t number = state().counts.recorded++;
-  if (number == state().faults.broken_capture) break_capture("made to fail");
-  state().capture->graph.steps.push_back(std::move(step));
-}
-
 void count_wait(const std::string& who) {
-  refuse_in_capture(cat("a wait for ", who));
   ++state().counts.waits;
   state().counts.waiting.push_back(who);
 }
@@ -228,14 +191,6 @@ void free_device(void* memory) {
   const Lock lock(state().mutex);
   const auto found = state().device.find(static_cast<char*>(memory));
   Block& block = found->second;
-  if (block.pool != 0 && (state().capture || state().graphs_of_pool.contains(block.pool))) {
-    // Graphs go on using it: one that is being recorded, from here on for something else.
-    block.is_free = true;
-    if (!is_recording()) return;
-    state().capture->graph.steps.push_back(
-        [memory, bytes = block.bytes](StreamId) { std::memset(memory, kNan, bytes); });
-    return;
-  }
   report(state().streams.free(block));
   std::memset(memory, kNan, block.bytes);
   state().held_bytes -= static_cast<std::int64_t>(found->second.bytes);
@@ -254,12 +209,7 @@ class DeviceMemory : public c10::DeviceAllocator {
                      "CUDA out of memory. Tried to allocate ", bytes, " bytes");
     void* const memory = std::malloc(std::max<std::size_t>(bytes, 1));
     std::memset(memory, kNan, bytes);
-    Block& block =
-        all.device[static_cast<char*>(memory)] = {.bytes = bytes, .home = current_stream};
-    if (is_recording()) {
-      block.pool = all.capture->graph.pool;
-      all.capture->allocated.push_back(static_cast<char*>(memory));
-    }
+    all.device[static_cast<char*>(memory)] = {.bytes = bytes, .home = current_stream};
     all.held_bytes += size;
     all.peak_bytes = std::max(all.peak_bytes, all.held_bytes);
     return {memory, memory, free_device, kDevice};
@@ -364,7 +314,6 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& on, const c10::DeviceIndex,
               const c10::EventFlag flag) const override {
     const Lock lock(state().mutex);
-    refuse_in_capture("an event");
     if (*event == nullptr) *event = new Event;
     state().streams.begin(on.id(), "an event");
     *static_cast<Event*>(*event) = {.clock = state().streams.reached(on.id()),
@@ -380,7 +329,6 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   bool queryEvent(void* event) const override {
     const Lock lock(state().mutex);
-    refuse_in_capture("a question for an event");
     auto* const asked = static_cast<Event*>(event);
     if (asked == nullptr || state().streams.is_done(asked->clock)) return true;
     if (asked->queries-- > 0) return false;
@@ -448,34 +396,19 @@ struct Hooks : at::CUDAHooksInterface {
 const at::RegistererCUDAHooksRegistry kHooks(
     "CUDAHooks", at::CUDAHooksRegistry(), at::RegistererCUDAHooksRegistry::DefaultCreator<Hooks>);
 
-thread_local bool is_replaying = false;
-
 // The emulated kernel that runs; one at a time does.
 Operation kernel;
 
 void begin_kernel(const char* name, const void* stream) {
   const Lock lock(state().mutex);
   kernel = state().streams.begin(reinterpret_cast<StreamId>(stream), name);
-  if (!is_replaying) ++state().counts.kernels;
-}
-
-bool record_kernel(const emulation::Kernel& launched, const emulation::dim3& grid,
-                   const emulation::dim3& block, std::size_t shared_bytes) {
-  const Lock lock(state().mutex);
-  if (!state().capture || reinterpret_cast<StreamId>(launched.stream) != state().capture->stream) {
-    return false;
-  }
+  const std::string& broken = state().faults.broken_kernel;
+  const bool is_broken = broken == "all" || broken == name;
+  const auto all_but_last = [](const emulation::uint3& block, const emulation::dim3& grid) {
+    return block.x + 1 < grid.x || block.y + 1 < grid.y;
+  };
+  emulation::run_only(is_broken ? std::function(all_but_last) : nullptr);
   ++state().counts.kernels;
-  const auto* const first = static_cast<const char*>(launched.arguments);
-  std::vector<char> arguments(first, first + launched.argument_bytes);
-  record_step([launched, grid, block, shared_bytes, arguments](StreamId stream) {
-    emulation::Kernel again = launched;
-    again.arguments = arguments.data();
-    again.stream = reinterpret_cast<const void*>(stream);
-    emulation::launch(again, grid, block, shared_bytes);
-    if (const char* const error = emulation::take_error()) report(error);
-  });
-  return true;
 }
 
 bool use_in_kernel(const void* address, std::size_t bytes, emulation::Access access) {
@@ -491,8 +424,7 @@ bool use_in_kernel(const void* address, std::size_t bytes, emulation::Access acc
 
 struct Registration {
   Registration() {
-    emulation::allow_memory(
-        {.begin = begin_kernel, .may_use = use_in_kernel, .records = record_kernel});
+    emulation::allow_memory({.begin = begin_kernel, .may_use = use_in_kernel});
     c10::SetAllocator(c10::kCUDA, &device_memory());
     at::setHostAllocator(c10::kCUDA, new PinnedMemory, 255);
   }
@@ -581,102 +513,6 @@ bool waits(const std::string& name, const std::vector<c10::IValue>& arguments) {
   });
 }
 
-// What an operation does to memory, for when a graph is launched.
-struct Use {
-  const void* memory;
-  bool writes;
-};
-void collect(const c10::IValue& value, bool writes, std::vector<Use>& uses) {
-  changed(value, [&](const at::Tensor& tensor) {
-    if (tensor.defined() && tensor.is_cuda() && tensor.numel() > 0) {
-      uses.push_back({tensor.const_data_ptr(), writes});
-    }
-    return tensor;
-  });
-}
-// A step of a graph: `compute` on the CPU's tensors.
-GraphStep step_of(const char* name, std::vector<Use> uses, std::function<void()> compute) {
-  return [name, uses = std::move(uses), compute = std::move(compute)](StreamId stream) {
-    {
-      const Lock lock(state().mutex);
-      const Operation operation = state().streams.begin(stream, name);
-      for (const Use& one : uses) {
-        Block* const block = block_of(one.memory, 1);
-        if (block == nullptr) {
-          report(cat(name, " of a graph uses memory that is gone"));
-          return;
-        }
-        report(one.writes ? state().streams.write(*block, operation)
-                          : state().streams.read(*block, operation));
-      }
-    }
-    compute();
-  };
-}
-
-std::vector<at::Tensor> tensors_of(const std::vector<c10::IValue>& values) {
-  std::vector<at::Tensor> list;
-  for (const c10::IValue& value : values) {
-    changed(value, [&](const at::Tensor& tensor) {
-      if (tensor.defined()) list.push_back(tensor);
-      return tensor;
-    });
-  }
-  return list;
-}
-
-// Runs the CPU's kernel on the same memory, for the sizes of the results: values are those of the
-// launch of the graph.
-void record_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const c10::FunctionSchema& schema = op.schema();
-  const char* const name = schema.name().c_str();
-  const std::size_t count = schema.arguments().size(), first = stack->size() - count;
-  const std::vector<c10::IValue> given(stack->begin() + static_cast<std::ptrdiff_t>(first),
-                                       stack->end());
-  if (waits(name, given)) refuse_in_capture(name);
-  std::vector<Use> uses;
-  std::vector<c10::IValue> arguments;
-  for (std::size_t i = 0; i < count; ++i) {
-    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
-    const bool writes = alias != nullptr && alias->isWrite();
-    if (writes && given[i].isTensor() && given[i].toTensor().numel() == 0) {
-      refuse_in_capture(cat("an output of ", name, " that grows"));
-    }
-    collect(given[i], writes, uses);
-    arguments.push_back(changed(given[i], on_cpu));
-    (*stack)[first + i] = arguments.back();
-  }
-  op.callBoxed(stack);
-
-  const std::size_t results = schema.returns().size(), first_result = stack->size() - results;
-  std::vector<std::size_t> made;  // numbers of the results that are not arguments
-  std::vector<c10::IValue> made_values;
-  for (std::size_t r = 0; r < results; ++r) {
-    c10::IValue& result = (*stack)[first_result + r];
-    const c10::IValue* const same = argument_that_is(schema, r, given);
-    if (same != nullptr) {
-      result = *same;
-      continue;
-    }
-    result = changed(result, on_device);
-    collect(result, /*writes=*/true, uses);
-    made.push_back(r);
-    made_values.push_back(changed(result, on_cpu));
-  }
-  const Lock lock(state().mutex);
-  record_step(step_of(name, std::move(uses),
-                      [op, arguments, results, made, into = tensors_of(made_values)] {
-                        torch::jit::Stack again = arguments;
-                        op.callBoxed(&again);
-                        std::vector<c10::IValue> values;
-                        for (const std::size_t r : made) {
-                          values.push_back(again[again.size() - results + r]);
-                        }
-                        const std::vector<at::Tensor> from = tensors_of(values);
-                        for (std::size_t i = 0; i < into.size(); ++i) into[i].copy_(from.at(i));
-                      }));
-}
-
 // Runs the CPU's kernel on the same memory.
 void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
@@ -692,7 +528,6 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
   {
     const Lock lock(state().mutex);
     check_broken();
-    if (is_recording()) return record_on_cpu(op, stack);
     operation = state().streams.begin(current_stream, schema.name().c_str());
     for (std::size_t i = 0; i < count; ++i) use_all(given[i], operation, writes_to(i));
   }
@@ -732,62 +567,6 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
   }
 }
 
-// cuDNN's, of one group: sums in f32, rounded once.
-at::Tensor cudnn_convolution_add_relu(const at::Tensor& x, const at::Tensor& weight,
-                                      const at::Tensor& z, const std::optional<at::Scalar>& alpha,
-                                      const std::optional<at::Tensor>& bias,
-                                      c10::IntArrayRef stride, c10::IntArrayRef padding,
-                                      c10::IntArrayRef dilation, std::int64_t groups) {
-  std::int64_t fault = 0;
-  Operation operation;
-  {
-    const Lock lock(state().mutex);
-    check_broken();
-    if (!is_recording()) {
-      operation = state().streams.begin(current_stream, "aten::cudnn_convolution_relu");
-      for (const at::Tensor& input : {x, weight, z, bias.value_or(at::Tensor())}) {
-        use(input, operation, /*writes=*/false);
-      }
-    }
-    ++state().counts.fused_convolutions;
-    fault = state().faults.fused_convolution;
-  }
-  TORCH_CHECK(fault != 3, "GET was unable to find an engine to execute this computation");
-  TORCH_CHECK(!bias || bias->scalar_type() == x.scalar_type(), "a bias of another type");
-  const at::ScalarType wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const auto compute = [=, x = on_cpu(x), weight = on_cpu(weight), z = on_cpu(z),
-                        b = on_cpu(bias.value_or(at::Tensor())), stride = stride.vec(),
-                        padding = padding.vec(), dilation = dilation.vec()] {
-    at::Tensor y = at::conv2d(x.to(wide), weight.to(wide), {}, stride, padding, dilation, groups);
-    if (b.defined() && fault != 1) y += b.to(wide).view({1, -1, 1, 1});
-    if (z.defined()) y.add_(z.to(wide), alpha.value_or(1));
-    if (fault == 2) y.nan_to_num_(0);
-    return y.relu_().to(x.scalar_type());
-  };
-  const at::Tensor y = on_device(compute());
-  const Lock lock(state().mutex);
-  if (is_recording()) {
-    std::vector<Use> uses;
-    for (const at::Tensor& input : {x, weight, z, bias.value_or(at::Tensor())}) {
-      collect(input, /*writes=*/false, uses);
-    }
-    collect(y, /*writes=*/true, uses);
-    record_step(step_of("aten::cudnn_convolution_relu", std::move(uses),
-                        [to = on_cpu(y), compute] { to.copy_(compute()); }));
-  } else {
-    use_result(y, operation);
-  }
-  return y;
-}
-
-at::Tensor cudnn_convolution_relu(const at::Tensor& x, const at::Tensor& weight,
-                                  const std::optional<at::Tensor>& bias, c10::IntArrayRef stride,
-                                  c10::IntArrayRef padding, c10::IntArrayRef dilation,
-                                  std::int64_t groups) {
-  return cudnn_convolution_add_relu(x, weight, {}, std::nullopt, bias, stride, padding, dilation,
-                                    groups);
-}
-
 at::Tensor empty(c10::IntArrayRef sizes, std::optional<at::ScalarType> type,
                  std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
                  std::optional<at::MemoryFormat> format) {
@@ -809,13 +588,6 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) 
   {
     const Lock lock(state().mutex);
     check_broken();
-    if (is_recording()) {
-      if (self.is_cuda() != source.is_cuda()) refuse_in_capture("a copy from or to the host");
-      record_step(step_of("aten::copy_",
-                          {{source.const_data_ptr(), false}, {self.const_data_ptr(), true}},
-                          [to = on_cpu(self), from = on_cpu(source)] { to.copy_(from); }));
-      return self;
-    }
     const Operation operation = state().streams.begin(current_stream, "aten::copy_");
     use(source, operation, /*writes=*/false);
     use(self, operation, /*writes=*/true);
@@ -850,89 +622,7 @@ void record_stream(at::Tensor& tensor, c10::Stream stream) {
   device_memory().recordStream(tensor.storage().data_ptr(), stream);
 }
 
-// Blocks of a pool that no graph needs any more.
-void release_pool(std::int64_t pool) {
-  std::vector<char*> unused;
-  for (auto& [begin, block] : state().device) {
-    if (block.pool != pool) continue;
-    block.pool = 0;
-    block.home = 0;  // where graphs are launched
-    if (std::exchange(block.is_free, false)) unused.push_back(begin);
-  }
-  for (char* const memory : unused) free_device(memory);
-}
-
 }  // namespace
-
-// --- Graphs
-// ----------------------------------------------------------------------------------------
-
-std::int64_t new_pool() {
-  const Lock lock(state().mutex);
-  return ++state().pool_count;
-}
-
-void begin_capture(std::int64_t pool) {
-  const Lock lock(state().mutex);
-  TORCH_CHECK(!state().capture && !state().allocates_to_pool, "a capture is under way");
-  TORCH_CHECK(current_stream != 0, "CUDA graphs must be captured on a non-default stream");
-  Capture& capture = state().capture.emplace();
-  capture.stream = current_stream;
-  capture.graph.pool = pool;
-  for (const auto& [begin, block] : state().device) {
-    if (block.is_free && block.pool == pool) {
-      capture.graph.reused.emplace_back(begin, block.bytes);
-    } else if (!block.is_free) {
-      capture.before.emplace(begin, std::string(begin, block.bytes));
-    }
-  }
-}
-
-// Puts memory back to where nothing was executed.
-std::shared_ptr<const Graph> end_capture() {
-  const Lock lock(state().mutex);
-  TORCH_CHECK(is_recording(), "Capture must end on the same stream it began on.");
-  Capture capture = *std::exchange(state().capture, std::nullopt);
-  for (const auto& [begin, bytes] : capture.before) {
-    const auto found = state().device.find(begin);
-    if (found == state().device.end() || found->second.bytes != bytes.size()) continue;
-    std::memcpy(begin, bytes.data(), bytes.size());
-  }
-  for (char* const begin : capture.allocated) std::memset(begin, kNan, state().device[begin].bytes);
-  const std::int64_t pool = capture.graph.pool;
-  if (capture.is_broken) {
-    state().allocates_to_pool = true;
-    if (!state().graphs_of_pool.contains(pool)) release_pool(pool);
-    TORCH_CHECK(false, "CUDA error: operation failed due to a previous error during capture");
-  }
-  ++state().graphs_of_pool[pool];
-  return {new Graph(std::move(capture.graph)), [pool](const Graph* graph) {
-            const Lock again(state().mutex);
-            delete graph;
-            if (--state().graphs_of_pool[pool] > 0) return;
-            state().graphs_of_pool.erase(pool);
-            release_pool(pool);
-          }};
-}
-
-void end_allocation() {
-  const Lock lock(state().mutex);
-  TORCH_CHECK(std::exchange(state().allocates_to_pool, false), "endAllocateToPool: no such pool");
-}
-
-void launch(const Graph& graph) {
-  {
-    const Lock lock(state().mutex);
-    check_broken();
-    ++state().counts.graph_launches;
-    refuse_in_capture("a graph");
-    for (const auto& [begin, bytes] : graph.reused) std::memset(begin, kNan, bytes);
-  }
-  const at::AutoDispatchBelowADInplaceOrView as_a_kernel;
-  is_replaying = true;
-  for (const GraphStep& step : graph.steps) step(current_stream);
-  is_replaying = false;
-}
 
 void reset(const Faults& faults) {
   const Lock lock(state().mutex);
@@ -951,7 +641,6 @@ Counts counts() {
 std::vector<std::string> violations() {
   const Lock lock(state().mutex);
   see_all();
-  if (state().allocates_to_pool) report("allocators were left as within a capture");
   return state().violations;
 }
 
@@ -974,8 +663,6 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
     library.impl(list,
                  torch::CppFunction::makeFromBoxedFunction<&retina::fake_device::run_on_cpu>());
   }
-  library.impl("cudnn_convolution_relu", &retina::fake_device::cudnn_convolution_relu);
-  library.impl("cudnn_convolution_add_relu", &retina::fake_device::cudnn_convolution_add_relu);
   library.impl("empty.memory_format", &retina::fake_device::empty);
   library.impl("empty_strided", &retina::fake_device::empty_strided);
   library.impl("copy_", &retina::fake_device::copy);

@@ -10,10 +10,7 @@
 //   than its own may use it (streams.h);
 // - no time is between events that were not seen done, or recorded without time;
 // - every wait of the host for the device is counted;
-// - what is launched while a CUDA graph is recorded is executed when the graph is (graphs.h), and
-// what
-//   cannot be recorded is refused and reported;
-// - any call may be made to fail, cuDNN's fused convolutions to be wrong.
+// - any call may be made to fail.
 //
 // Linked into a program, it is there. Operations are computed when they are called, so that results
 // are those of the intended order, and the report alone tells that nothing ensures it.
@@ -30,10 +27,8 @@ struct Faults {
   std::int64_t memory_bytes = std::int64_t{8} << 30;
   std::int64_t out_of_memory_at = -1;  // allocation number, counted from 0; -1: none
   std::int64_t broken_from = -1;       // operation number
-  // cuDNN's fused convolutions: 1 forget the bias, 2 turn NaN into 0, 3 have no kernel.
-  std::int64_t fused_convolution = 0;
-  std::int64_t broken_capture = -1;  // number of the recorded operation that CUDA refuses
-  std::uint32_t seed = 1;            // of how often an event that is asked is not done yet
+  std::string broken_kernel = {};      // whose last block does not run, by its launch: "drop"
+  std::uint32_t seed = 1;              // of how often an event that is asked is not done yet
 };
 
 // Begins to count anew.
@@ -44,11 +39,7 @@ struct Counts {
   std::int64_t waits = 0;            // the host for the device
   std::vector<std::string> waiting;  // the operations that waited, in order
   std::int64_t late_copies = 0;      // that were not waited for
-  std::int64_t fused_convolutions = 0;
-  std::int64_t kernels = 0;  // of ours, launched by the host
-  // Operations and kernels that were recorded into graphs, and how often a graph was launched,
-  // which is one of `operations`.
-  std::int64_t recorded = 0, graph_launches = 0;
+  std::int64_t kernels = 0;          // of ours, launched by the host
 };
 Counts counts();
 

@@ -1,8 +1,8 @@
 // Makes a program run on fake_device.h: linked in beside its main(). The environment says what goes
-// wrong, RETINA_FAKE_MEMORY_BYTES, RETINA_FAKE_OUT_OF_MEMORY_AT, RETINA_FAKE_BROKEN_FROM,
-// RETINA_FAKE_FUSED_CONVOLUTION and RETINA_FAKE_BROKEN_CAPTURE; RETINA_FAKE_SEED is for what is
-// left to chance. At its end it writes what was counted to the file RETINA_FAKE_REPORT, or, without
-// one, exits with 86 where there are violations.
+// wrong, RETINA_FAKE_MEMORY_BYTES, RETINA_FAKE_OUT_OF_MEMORY_AT, RETINA_FAKE_BROKEN_FROM and
+// RETINA_FAKE_BROKEN_KERNEL; RETINA_FAKE_SEED is for what is left to chance. At its end it writes
+// what was counted to the file RETINA_FAKE_REPORT, or, without one, exits with 86 where there are
+// violations.
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -26,9 +26,10 @@ struct Program {
     take("RETINA_FAKE_MEMORY_BYTES", faults.memory_bytes);
     take("RETINA_FAKE_OUT_OF_MEMORY_AT", faults.out_of_memory_at);
     take("RETINA_FAKE_BROKEN_FROM", faults.broken_from);
-    take("RETINA_FAKE_FUSED_CONVOLUTION", faults.fused_convolution);
-    take("RETINA_FAKE_BROKEN_CAPTURE", faults.broken_capture);
     take("RETINA_FAKE_SEED", faults.seed);
+    if (const char* const name = std::getenv("RETINA_FAKE_BROKEN_KERNEL")) {
+      faults.broken_kernel = name;
+    }
     reset(faults);
   }
 
@@ -47,10 +48,7 @@ struct Program {
         .field("allocations", counted.allocations)
         .field("waits", counted.waits)
         .field("late_copies", counted.late_copies)
-        .field("fused_convolutions", counted.fused_convolutions)
-        .field("kernel_launches", counted.kernels)
-        .field("recorded", counted.recorded)
-        .field("graph_launches", counted.graph_launches);
+        .field("kernel_launches", counted.kernels);
     json.key("waiting").begin_array();
     for (const std::string& who : counted.waiting) json.value(who);
     json.end_array().key("violations").begin_array();

@@ -31,8 +31,6 @@ struct Block {
   Operation written = {};
   std::map<StreamId, Operation> read = {};  // since then, the last of each stream
   std::set<StreamId> recorded = {};         // that it is kept for when it is freed
-  std::int64_t pool = 0;                    // of CUDA graphs (graphs.h); 0: none
-  bool is_free = false;                     // in its pool
 };
 
 class Streams {

@@ -2,6 +2,7 @@
 
 #include <png.h>
 #include <tiffio.h>
+#include <webp/decode.h>
 #include <webp/encode.h>
 
 #include <algorithm>
@@ -284,6 +285,91 @@ std::string encode_lossy_webp(const Image& image, float quality) {
   const std::size_t size_bytes =
       WebPEncodeRGB(image.rgb.data(), image.width, image.height, image.width * 3, quality, &bytes);
   return taken(bytes, size_bytes);
+}
+
+namespace {
+
+std::string number(std::uint64_t value, int size_bytes, bool is_big_endian) {
+  std::string bytes;
+  for (int i = 0; i < size_bytes; ++i) {
+    bytes += static_cast<char>(value >> (8 * (is_big_endian ? size_bytes - 1 - i : i)));
+  }
+  return bytes;
+}
+
+// PNG (Third Edition), annex D.
+std::uint32_t crc_of(const std::string& bytes) {
+  std::uint32_t crc = 0xFFFFFFFF;
+  for (const char byte : bytes) {
+    crc ^= static_cast<std::uint8_t>(byte);
+    for (int i = 0; i < 8; ++i) crc = (crc & 1U) != 0 ? 0xEDB88320 ^ crc >> 1 : crc >> 1;
+  }
+  return ~crc;
+}
+
+}  // namespace
+
+std::string with_orientation(const std::string& file, int orientation) {
+  std::string tiff("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19);
+  tiff += static_cast<char>(orientation);
+  tiff += std::string("\0\0\0\0\0\0", 6);
+  if (file.starts_with("\x89PNG")) {
+    constexpr std::size_t kAfterHeader = 33;
+    const std::string chunk = "eXIf" + tiff;
+    return file.substr(0, kAfterHeader) + number(tiff.size(), 4, true) + chunk +
+           number(crc_of(chunk), 4, true) + file.substr(kAfterHeader);
+  }
+  if (file.starts_with("RIFF")) {
+    int width = 0, height = 0;
+    WebPGetInfo(reinterpret_cast<const std::uint8_t*>(file.data()), file.size(), &width, &height);
+    std::string chunks = "WEBPVP8X" + number(10, 4, false) + number(8, 4, false);
+    for (const int side : {width, height})
+      chunks += number(static_cast<unsigned>(side - 1), 3, false);
+    chunks += file.substr(12) + "EXIF" + number(tiff.size(), 4, false) + tiff;
+    return "RIFF" + number(chunks.size(), 4, false) + chunks;
+  }
+  const std::string content = std::string("Exif\0\0", 6) + tiff;
+  const std::string segment = std::string("\xFF\xE1\0", 3) + static_cast<char>(content.size() + 2);
+  return file.substr(0, 2) + segment + content + file.substr(2);
+}
+
+std::string raw_tiff(const std::vector<TiffField>& fields, const std::string& pixels) {
+  constexpr std::size_t kHeader = 8;
+  const std::size_t end = kHeader + 2 + 12 * fields.size() + 4;
+  std::string directory = number(fields.size(), 2, false), values;
+  for (const TiffField& field : fields) {
+    const int size_bytes = field.type == 3 ? 2 : field.type == 4 ? 4 : field.type == 16 ? 8 : 1;
+    std::string bytes;
+    for (const std::uint64_t value : field.values) bytes += number(value, size_bytes, false);
+    directory += number(static_cast<unsigned>(field.tag), 2, false) +
+                 number(static_cast<unsigned>(field.type), 2, false) +
+                 number(field.values.size(), 4, false);
+    if (bytes.size() > 4) {
+      directory += number(end + values.size(), 4, false);
+      values += bytes;
+    } else {
+      bytes.resize(4);
+      directory += bytes;
+    }
+  }
+  return std::string("II*\0", 4) + number(kHeader, 4, false) + directory + number(0, 4, false) +
+         values + pixels;
+}
+
+std::string sparse_tiff(int width, int height, int tile_width, int tile_height) {
+  const auto number_of = [](int value) { return static_cast<std::uint64_t>(value); };
+  const auto parts = [&](int side, int tile) { return number_of((side + tile - 1) / tile); };
+  const std::vector<std::uint64_t> nowhere(parts(width, tile_width) * parts(height, tile_height));
+  return raw_tiff({{256, 4, {number_of(width)}},
+                   {257, 4, {number_of(height)}},
+                   {258, 3, {8, 8, 8}},
+                   {259, 3, {1}},
+                   {262, 3, {2}},
+                   {277, 3, {3}},
+                   {322, 4, {number_of(tile_width)}},
+                   {323, 4, {number_of(tile_height)}},
+                   {324, 4, nowhere},
+                   {325, 4, nowhere}});
 }
 
 }  // namespace retina

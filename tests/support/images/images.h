@@ -51,4 +51,18 @@ std::string encode_tiff(const Image& image);
 std::string encode_webp(const Image& image);  // lossless
 std::string encode_lossy_webp(const Image& image, float quality);
 
+// A JPEG, PNG or WebP with EXIF data that say how it is stored (orientation.h).
+std::string with_orientation(const std::string& file, int orientation);
+
+// A field of a TIFF's directory.
+struct TiffField {
+  int tag = 0, type = 4;  // as in tiff.h of libtiff
+  std::vector<std::uint64_t> values{};
+};
+// A little-endian TIFF of nothing but its header and these fields, in this order, with `pixels`
+// behind them: what no writer makes.
+std::string raw_tiff(const std::vector<TiffField>& fields, const std::string& pixels = "");
+// A sparse one of 8-bit RGB in tiles, none of which is in the file.
+std::string sparse_tiff(int width, int height, int tile_width, int tile_height);
+
 }  // namespace retina

@@ -36,7 +36,6 @@ TEST(MetricsLog, ReadsBackWhatItWrote) {
   EXPECT_EQ(log.steps()[0].memory_bytes, 77);
   ASSERT_EQ(log.validations().size(), 1U);
   EXPECT_EQ(log.validations()[0].values[1], 0.5);
-  EXPECT_FALSE(log.validations()[0].losses.has_value()) << "as runs of earlier versions";
 }
 
 TEST(MetricsLog, IsCutToTheStepThatTrainingContinuesFrom) {
@@ -180,13 +179,20 @@ TEST(EventScalars, AreTheNumbersOfAStepsLine) {
 TEST(EventScalars, AreAllFiguresOfAValidation) {
   const ValidationMetrics detector{.values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1}};
   const std::map<std::string, double> coco = by_key(event_scalars(detector));
-  EXPECT_EQ(coco.size(), 12U);
+  EXPECT_EQ(coco.size(), 15U);
   EXPECT_EQ(coco.at("AP"), 0);
   EXPECT_EQ(coco.at("AR100"), 8);
   EXPECT_EQ(coco.at("AR_large"), -1);
+  ValidationMetrics on_tiles = detector;
+  on_tiles.count_best = 10'000;
+  EXPECT_EQ(by_key(event_scalars(on_tiles)).at("AR10000"), 8);
+  const TestFolder folder;
+  { MetricsLog(folder / "m", 0).append(on_tiles); }
+  EXPECT_EQ(JsonFile::read(folder / "m").root().at("validation").at("count_best").as_int(), 10'000);
   const ValidationMetrics classifier{.task = Task::kClassification, .values = {0.5, 0.75, 2}};
   EXPECT_EQ(by_key(event_scalars(classifier)),
-            (std::map<std::string, double>{{"top1", 0.5}, {"top5", 0.75}, {"loss", 2}}));
+            (std::map<std::string, double>{
+                {"top1", 0.5}, {"top5", 0.75}, {"loss", 2}, {"cross_entropy", 0}}));
 }
 
 // A classifier's "loss" is without label smoothing, "cross_entropy" what training has.
@@ -213,9 +219,8 @@ TEST(EventScalars, HaveTheLossesOfAValidationAsItsLineHas) {
     }
     const MetricsLog read(folder / "m", 1);
     EXPECT_EQ(read.validations().at(0).values, metrics.values);
-    ASSERT_TRUE(read.validations()[0].losses.has_value());
-    EXPECT_EQ(total_loss(metrics.task, *read.validations()[0].losses),
-              total_loss(metrics.task, *metrics.losses));
+    EXPECT_EQ(total_loss(metrics.task, read.validations()[0].losses),
+              total_loss(metrics.task, metrics.losses));
   }
 }
 
@@ -227,24 +232,8 @@ TEST(MetricsLog, ReadsAValidationWhoseLossIsNotFinite) {
                                   .losses = TaskMetrics{std::nan(""), 1, 0}});
   }
   const MetricsLog log(folder / "m", 1);
-  EXPECT_TRUE(std::isnan(log.validations().at(0).losses.value()[0]));
-  EXPECT_EQ(log.validations()[0].losses.value()[1], 1);
-}
-
-// As version 0.1.0's first runs wrote them.
-TEST(MetricsLog, ReadsTheLinesOfEarlierVersions) {
-  const TestFolder folder;
-  write_file_atomically(
-      folder / "m",
-      R"({"step":1,"epoch":1,"loss":3,"classification_loss":1,"box_loss":2,"lr":0.1,"grad_norm":4,)"
-      R"("images_per_second":16,"step_ms":500,"data_wait_ms":1,"exposed_comm_ms":2,"memory":9})"
-      "\n");
-  const MetricsLog log(folder / "m", 1);
-  ASSERT_EQ(log.steps().size(), 1U);
-  EXPECT_EQ(log.steps()[0].images, 8);
-  EXPECT_EQ(log.steps()[0].ranks, 1);
-  EXPECT_EQ(log.steps()[0].reduce.traffic.bytes, 0);
-  EXPECT_TRUE(log.epochs().empty());
+  EXPECT_TRUE(std::isnan(log.validations().at(0).losses[0]));
+  EXPECT_EQ(log.validations()[0].losses[1], 1);
 }
 
 TEST(MetricsLog, AddsUpAnEpochOverAContinuation) {

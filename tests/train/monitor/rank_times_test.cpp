@@ -158,7 +158,7 @@ TEST(RankTable, ShowsTheSlowestFirstAndTellsWhatItLeavesOut) {
   auto ranks = four_ranks();
   ranks[3].compute.median_ms = 140;
   EXPECT_EQ(rank_table(ranks, 5).rows.at(0).at(0), "3 (node-b)");
-  EXPECT_EQ(rank_table(ranks, 5).rows.at(0).at(1), "") << "a file of an earlier version";
+  EXPECT_EQ(rank_table(ranks, 5).rows.at(0).at(1), "") << "not known";
   EXPECT_EQ(rank_table(uneven_ranks(), 5).rows.at(0).at(0), "0 (node-a)") << "all are as fast";
   EXPECT_EQ(rank_table(uneven_ranks(), 5).rows.at(2).at(1), "6");
   ranks.resize(40);

@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "shared/base/error.h"
-
 namespace retina {
 namespace {
 
@@ -94,19 +92,6 @@ TEST(Sampler, ImagesWithoutBoxesComeOnce) {
     EXPECT_LE(counts[i], i == 3 ? 5 : 2);
   }
   EXPECT_GE(counts[3], 3);
-}
-
-TEST(Sampler, AnIndexWithoutClassesIsNamed) {
-  ImageIndex index = long_tail();
-  EXPECT_NO_THROW(check_tells_classes(index, "shards"));
-  index.push_back({.trainable_count = 3});
-  try {
-    check_tells_classes(index, "shards");
-    FAIL() << "an old index was taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_EQ(std::string(error.what()).rfind("shards: its index does not tell", 0), 0U);
-  }
 }
 
 }  // namespace

@@ -91,32 +91,6 @@ TEST(GradientBuckets, OfSeveralRanksAreFilledInPlaceByBackward) {
   });
 }
 
-// In place of a backward that accumulates: micro-batches, and a parameter that none reaches.
-TEST(GradientBuckets, TakeGradientsThatWereMadeWithoutThem) {
-  for (const int ranks : {1, 2}) {
-    ThreadWorld world({.ring = {.ranks = ranks}});
-    const auto outcomes = world.run([&](ThreadRank& rank) {
-      const at::Tensor reached = torch::ones({5}).requires_grad_(),
-                       other = torch::ones({3}).requires_grad_();
-      GradientBuckets buckets({{"reached", reached}, {"other", other}}, {}, rank);
-      const at::Tensor made = torch::full({5}, 2.0F);
-      for (int step = 0; step < 2; ++step) {
-        buckets.zero();
-        made.fill_(2);
-        buckets.add({made, {}});
-        made.fill_(7);  // of the next micro-batch
-        buckets.expect_last_backward();
-        buckets.add({made, {}});
-        buckets.all_reduce();
-        EXPECT_TRUE(reached.grad().eq(9 * ranks).all().item<bool>());
-        EXPECT_TRUE(other.grad().eq(0).all().item<bool>());
-        EXPECT_EQ(buckets.unreached(), std::vector<std::string>{"other"});
-      }
-    });
-    for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
-  }
-}
-
 // What a rank hands to the communicator in a step: nothing grows with the ranks, nothing goes to
 // rank 0 alone.
 TEST(GradientBuckets, CallTheSameCollectivesOnAnyNumberOfRanks) {
@@ -126,15 +100,13 @@ TEST(GradientBuckets, CallTheSameCollectivesOnAnyNumberOfRanks) {
     ThreadWorld world({.ring = {.ranks = ranks}});
     const auto outcomes = world.run([&](ThreadRank& rank) {
       NamedTensors parameters;
-      std::vector<at::Tensor> made;
       for (int i = 0; i < kBuckets; ++i) {
         parameters.push_back({cat("p", i), torch::ones({kCount}).requires_grad_()});
-        made.push_back(torch::ones({kCount}));
       }
       GradientBuckets buckets(parameters, {.bucket_bytes = 1}, rank);
       before[static_cast<std::size_t>(rank.rank())] = rank.stats();
       buckets.expect_last_backward();
-      buckets.add(made);
+      for (const NamedTensor& parameter : parameters) parameter.tensor.sum().backward();
       buckets.all_reduce();
     });
     for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
@@ -146,18 +118,6 @@ TEST(GradientBuckets, CallTheSameCollectivesOnAnyNumberOfRanks) {
                 start.gather.calls + start.broadcast.calls + start.barrier.calls);
     }
   }
-}
-
-TEST(GradientBuckets, OfOneRankAreThoseThatItIsGivenWithoutACopy) {
-  ThreadWorld world({.ring = {.ranks = 1}});
-  world.run([](ThreadRank& rank) {
-    const at::Tensor value = torch::ones({5}).requires_grad_(), made = torch::full({5}, 2.0F);
-    GradientBuckets buckets({{"a", value}}, {}, rank);
-    buckets.expect_last_backward();
-    buckets.add({made});
-    buckets.all_reduce();
-    EXPECT_EQ(value.grad().data_ptr(), made.data_ptr());
-  });
 }
 
 TEST(GradientBuckets, InRankOrderGiveTheSameBitsForAnyPlan) {

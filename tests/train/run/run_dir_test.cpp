@@ -65,26 +65,6 @@ TEST(RunDir, KeepsOnlyTheNewestWithoutValidation) {
   EXPECT_THAT(dir.checkpoint_files(), ElementsAre("checkpoint-04.pt"));
 }
 
-TEST(RunDir, ContinuesARunOfFormerOptionNames) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({.options = {{"plateau-figure", "\"ap\""}, {"images-per-pass", "2"}}});
-  EXPECT_NO_THROW(
-      dir.check_same_run({.options = {{"plateau-metric", "\"ap\""}, {"micro-batch", "4"}}}));
-  EXPECT_THROW(
-      dir.check_same_run({.options = {{"plateau-metric", "\"loss\""}, {"micro-batch", "4"}}}),
-      Error);
-}
-
-TEST(RunDir, ContinuesARunFromBeforeAnOptionWithWhatItDidThen) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({.options = {{"lr", "0.01"}}});
-  EXPECT_NO_THROW(dir.check_same_run(
-      {.options = {{"lr", "0.01"}, {"assigner", "\"iou\""}, {"class-loss", "\"focal\""}}}));
-  EXPECT_THROW(dir.check_same_run({.options = {{"lr", "0.01"}, {"assigner", "\"atss\""}}}), Error);
-}
-
 TEST(RunDir, KeepsHowGradientsTravelUntilItIsCleared) {
   const TestFolder folder;
   RunDir dir(folder / "run");

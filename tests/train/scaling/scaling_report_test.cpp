@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
@@ -62,21 +60,6 @@ TEST(ScalingReport, CollectsRunsOnSeveralNumbersOfRanks) {
   EXPECT_DOUBLE_EQ(runs.at(std::size_t{1}).at("efficiency").as_double(), 0.8);
   EXPECT_DOUBLE_EQ(runs.at(std::size_t{1}).at("epoch_seconds").as_double(), 1000 / (4 / 0.625));
   EXPECT_EQ(scaling_json(data), read_file(path));
-}
-
-// A scaling.json of version 0.1.0, whose model of the links went: its measurements stay.
-TEST(ScalingReport, TakesRunsThatAnOlderVersionMeasured) {
-  const TestFolder folder;
-  add_run(folder / "s", 1);
-  const std::string path = folder / "s/scaling.json";
-  std::string text = read_file(path);
-  text = std::regex_replace(text, std::regex("\"runs\""), "\"sums_by_nccl\": false, \"runs\"");
-  text =
-      std::regex_replace(text, std::regex("\"bucket_bytes\""),
-                         "\"all_reduce_bytes\": [], \"all_reduce_seconds\": [], \"bucket_bytes\"");
-  write_file_atomically(path, text);
-  add_run(folder / "s", 2);
-  EXPECT_EQ(scaling_from_json(read_file(path), path).runs.size(), 2U);
 }
 
 TEST(ScalingReport, ShowsWhatWasMeasuredBesidePerfectScaling) {

@@ -47,20 +47,6 @@ TEST(DriftText, NamesTheRanksThatDifferFromMost) {
             "no majority of ranks holds the same weights: rank 0 against rank 1");
 }
 
-TEST(Fusing, IsGivenUpByAllRanksWhereOneHasAProblem) {
-  for (const int rank_with_problem : {-1, 1}) {
-    ThreadWorld world({.ring = {.ranks = 3}});
-    const auto outcomes = world.run([&](ThreadRank& rank) {
-      Fusing own = {.compared = 5};
-      if (rank.rank() == rank_with_problem) own.problem = "turns NaN into a number";
-      const Fusing all = agreed(own, rank);
-      EXPECT_EQ(all.compared, 5);
-      EXPECT_EQ(all.problem, rank_with_problem < 0 ? "" : "rank 1: turns NaN into a number");
-    });
-    for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.message, "");
-  }
-}
-
 // Validation between the steps is in IEEE f32.
 TEST(ReplicaTf32, IsForForwardAndBackwardAlone) {
   const auto is_on = [] { return at::globalContext().allowTF32CuDNN(at::Float32Op::CONV); };

@@ -1,5 +1,5 @@
-// What train/reduce/nccl_transport.cpp and train/step/cuda_graph_cuda.cpp use of LibTorch's CUDA
-// half, in its header's place, for the fake device. Names and meanings are LibTorch's.
+// What train/reduce/nccl_transport.cpp uses of LibTorch's CUDA half, in its header's place, for the
+// fake device. Names and meanings are LibTorch's.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -26,10 +26,6 @@ class CUDAStream {
 
 inline CUDAStream getStreamFromExternal(cudaStream_t stream, c10::DeviceIndex) {
   return CUDAStream(stream->stream);
-}
-inline CUDAStream getStreamFromPool(bool, c10::DeviceIndex index) {
-  const c10::Device device(c10::kCUDA, index);
-  return CUDAStream(c10::impl::VirtualGuardImpl(c10::kCUDA).getNewStream(device));
 }
 inline CUDAStream getCurrentCUDAStream(c10::DeviceIndex index) {
   const c10::Device device(c10::kCUDA, index);

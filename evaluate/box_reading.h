@@ -1,0 +1,16 @@
+// Detections of other programs whose boxes are in another convention than COCO's.
+#pragma once
+
+#include <string>
+
+#include "shared/evaluation/score/metrics.h"
+
+namespace retina {
+
+// A line to warn with, or "". Where AP is below 0.5, scores the boxes on up to 100 images again,
+// read as corners, about their centre, as shares of the image's sides and with x and y exchanged,
+// and names the best reading if it finds far more; else boxes_beyond().
+std::string detections_doubt(const Instances& truth, const std::vector<Detection>& detections,
+                             const CocoMetrics& metrics);
+
+}  // namespace retina

@@ -1,0 +1,19 @@
+// libjbig.so.0 as packages have it: it says that JBIG, a compression of faxes, is not read. What
+// has this name elsewhere, JBIG-KIT, is under the GNU GPL, which does not go with libraries that
+// are not free. Of these functions libtiff uses, after the error, the text alone.
+extern "C" {
+int jbg_dec_in() {
+  return 7 << 4;  // JBG_EIMPL
+}
+const char* jbg_strerror() {
+  return "JBIG is not read by this package";
+}
+void jbg_dec_init() {}
+void jbg_dec_free() {}
+void jbg_newlen() {}
+void jbg_dec_getsize() {}
+void jbg_dec_getimage() {}
+void jbg_enc_init() {}
+void jbg_enc_out() {}
+void jbg_enc_free() {}
+}
