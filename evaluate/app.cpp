@@ -27,7 +27,6 @@
 #include "shared/onnx/isolated_session.h"
 #include "shared/onnx/onnx_check.h"
 #include "shared/onnx/onnx_file.h"
-#include "shared/shard/set_notes.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -90,7 +89,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
           folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
     return already_done(options, folder, {Task::kDetection, *ap, metrics.quarantined_count});
   }
-  std::vector<std::string> notes = shards ? set_notes(shards->manifest()) : box_notes(truth);
+  std::vector<std::string> notes = shards ? shards->manifest().notes : box_notes(truth);
   for (std::string& note : notes) note = doubt(truth_path, note);
   notes.push_back(doubt(options.detections, detections_doubt(truth, detections, metrics)));
   return as_io_error([&] {

@@ -93,7 +93,11 @@ int exit_code_for(const EvalOptions& options, const DecidingMetric& metric) {
     if (lacking > 0) log_warning(text, " reaches --", option, " ", *least);
     return 0;
   }
-  log_error(text, " is below --", option, " ", *least);
+  if (metric.value < 0) {
+    log_error("--", option, " ", *least, ": there is no AP, because no object is to be found");
+  } else {
+    log_error(text, " is below --", option, " ", *least);
+  }
   return exit_code(ErrorKind::kAnswerNo);
 }
 

@@ -16,7 +16,6 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/output.h"
-#include "shared/base/printable.h"
 #include "shared/base/signals.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/comm/communicator.h"
@@ -174,7 +173,7 @@ std::vector<std::string> warnings_of(const TrainingData& data) {
       warnings.push_back(cat("--train ", set.folder(), ": is there twice: its images count twice"));
     }
     for (const std::string& note : set.manifest().notes) {
-      warnings.push_back(cat("--train ", set.folder(), ": ", escaped(note, kWholeText)));
+      warnings.push_back(cat("--train ", set.folder(), ": ", note));
     }
   }
   if (!data.validation) return warnings;

@@ -25,7 +25,6 @@
 #include "shared/model/device.h"
 #include "shared/onnx/isolated_session.h"
 #include "shared/ops/own_kernels.h"
-#include "shared/shard/set_notes.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -179,7 +178,7 @@ class ShardEvaluation {
     CocoMetrics metrics = evaluate_detections(boxes);
     metrics.quarantined_count = quarantined_count();
     on_progress();
-    std::vector<std::string> notes = set_notes(shards_->manifest());
+    std::vector<std::string> notes = shards_->manifest().notes;
     notes.push_back(model_->capped_ap());
     return publish(options_, cli_, *folder_,
                    {.subject = subject(),

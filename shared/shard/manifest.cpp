@@ -330,7 +330,7 @@ Manifest decode_manifest(std::string_view text, const std::string& name) {
   }
   const JsonView notes = root.at("notes");
   for (std::size_t i = 0; i < notes.size(); ++i) {
-    manifest.notes.push_back(notes.at(i).as_string());
+    manifest.notes.push_back(escaped(notes.at(i).as_string(), kWholeText));
   }
   return manifest;
 }

@@ -37,8 +37,7 @@ std::string only_in(const std::set<std::string>& some, const std::set<std::strin
 }  // namespace
 
 std::vector<std::string> set_notes(const Manifest& manifest) {
-  std::vector<std::string> notes;
-  for (const std::string& note : manifest.notes) notes.push_back(escaped(note, kWholeText));
+  std::vector<std::string> notes = manifest.notes;
   if (manifest.task == Task::kDetection && manifest.counts.trainable == 0) {
     notes.push_back("no image has a box to train on: nothing is learned here, and there is no AP");
   }

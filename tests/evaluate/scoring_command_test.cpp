@@ -242,6 +242,10 @@ TEST_F(ScoringCommand, WithoutGroundTruthASentenceStandsForTheNumbers) {
   EXPECT_THAT(read_file(output_ + "/report.html"), HasSubstr(sentence));
   const JsonFile metrics = JsonFile::read(output_ + "/metrics.json");
   EXPECT_EQ(metrics.root().at("AP").as_double(), -1);
+  const ProcessResult judged = run({"--min-ap", "0.1"});
+  EXPECT_EQ(judged.exit_code, 1);
+  EXPECT_THAT(judged.err,
+              HasSubstr("--min-ap 0.1: there is no AP, because no object is to be found"));
 }
 
 // Of the objects [10, 10, 40, 40] on images of 100 x 100. Corners still have an AP of 0.3.

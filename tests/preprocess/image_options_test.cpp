@@ -569,8 +569,9 @@ TEST(Split, GroupsByFolderOrPatternStayTogether) {
          "--output", folder / "both", "--split", "0.5", "--split-by", by});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     std::set<std::string> clips[2];
+    const auto names = names_of_sides(folder);
     for (const std::size_t side : {0, 1}) {
-      for (const std::string& name : names_of_sides(folder)[side]) {
+      for (const std::string& name : names[side]) {
         clips[side].insert(name.substr(0, 5));
       }
     }
