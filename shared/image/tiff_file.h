@@ -32,6 +32,18 @@ class TiffFile {
     TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), static_cast<tmsize_t>(most_bytes_));
     TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
     TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
+    // libtiff copies what each tag points to, and many may point to the same bytes.
+    std::uint64_t tag_bytes = 0;
+    for_each_entry([&](const Entry& entry) {
+      const bool has_width = entry.type <= TIFF_IFD8;
+      const auto width = has_width ? TIFFDataWidth(static_cast<TIFFDataType>(entry.type)) : 0;
+      tag_bytes += static_cast<std::uint64_t>(width) * std::min(entry.count, most_bytes_);
+    });
+    if (tag_bytes > most_bytes_) {
+      std::snprintf(error_.data(), error_.size(), "its tags take more than %ju bytes",
+                    static_cast<std::uintmax_t>(most_bytes_));
+      return;
+    }
     tiff_ = TIFFClientOpenExt("image", "r", this, read, write, seek, close, size, map, unmap,
                               options.get());
   }
@@ -146,7 +158,7 @@ class TiffFile {
     bytes_.read_at(offset, reinterpret_cast<char*>(bytes.data()), bytes.size());
     Value value = 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-      const std::size_t from_low = TIFFIsBigEndian(tiff_) != 0 ? bytes.size() - 1 - i : i;
+      const std::size_t from_low = is_big_endian_ ? bytes.size() - 1 - i : i;
       value |= static_cast<Value>(static_cast<Value>(bytes[i]) << (8 * from_low));
     }
     return value;
@@ -159,19 +171,34 @@ class TiffFile {
     const std::uint32_t first = part % ((height + rows - 1) / rows) * rows;
     return TIFFVStripSize64(tiff_, std::min(rows, height - first));
   }
-  // How many strips or tiles the page's directory says where they are of. TIFF 6.0, section 2.
-  std::uint64_t listed_part_count() {
-    const bool is_big = TIFFIsBigTIFF(tiff_) != 0;
-    std::uint64_t at = TIFFCurrentDirOffset(tiff_);
+  struct Entry {
+    std::uint16_t tag = 0, type = 0;
+    std::uint64_t count = 0;
+  };
+  // Those of the first page's directory, as far as the file has them. TIFF 6.0, section 2.
+  template <class Use>
+  void for_each_entry(const Use& use) {
+    is_big_endian_ = number_at<std::uint8_t>(0) == 'M';
+    const bool is_big = number_at<std::uint16_t>(2) == 43;
+    std::uint64_t at = is_big ? number_at<std::uint64_t>(8) : number_at<std::uint32_t>(4);
     const std::uint64_t count =
         is_big ? number_at<std::uint64_t>(at) : number_at<std::uint16_t>(at);
     at += is_big ? 8 : 2;
     for (std::uint64_t i = 0; i < count && at < bytes_.size_bytes(); ++i, at += is_big ? 20 : 12) {
-      const auto tag = number_at<std::uint16_t>(at);
-      if (tag != TIFFTAG_TILEOFFSETS && tag != TIFFTAG_STRIPOFFSETS) continue;
-      return is_big ? number_at<std::uint64_t>(at + 4) : number_at<std::uint32_t>(at + 4);
+      use(Entry{
+          .tag = number_at<std::uint16_t>(at),
+          .type = number_at<std::uint16_t>(at + 2),
+          .count = is_big ? number_at<std::uint64_t>(at + 4) : number_at<std::uint32_t>(at + 4)});
     }
-    return 0;
+  }
+  // How many strips or tiles the directory says where they are of.
+  std::uint64_t listed_part_count() {
+    std::uint64_t listed = 0;
+    for_each_entry([&](const Entry& entry) {
+      const bool lists = entry.tag == TIFFTAG_TILEOFFSETS || entry.tag == TIFFTAG_STRIPOFFSETS;
+      if (lists && listed == 0) listed = entry.count;
+    });
+    return listed;
   }
 
   static TiffFile& of(void* self) { return *static_cast<TiffFile*>(self); }
@@ -217,7 +244,8 @@ class TiffFile {
   static void unmap(thandle_t, void*, toff_t) {}
 
   ImageBytes bytes_;
-  std::uint64_t most_bytes_;  // of a strip or tile
+  std::uint64_t most_bytes_;  // of a strip or tile, and of all tags
+  bool is_big_endian_ = false;
   std::uint64_t at_ = 0;
   TIFF* tiff_ = nullptr;
   Text error_{}, warning_{};

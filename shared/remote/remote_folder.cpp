@@ -98,7 +98,8 @@ struct RemoteFolder::State {
       return {ErrorKind::kData, cat(name, ": is shorter than the manifest says (", problem, ")"),
               kSameSizeHint};
     }
-    return {ErrorKind::kIo, cat(name, ": cannot be read (", problem, ")"),
+    return {answer.is_hopeless ? ErrorKind::kNoInput : ErrorKind::kIo,
+            cat(name, ": cannot be read (", problem, ")"),
             "check the URL and the network, then run the same command again"};
   }
 

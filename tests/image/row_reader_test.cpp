@@ -577,7 +577,44 @@ TEST(RowReader, ASizeThatAFileOnlyStatesTakesNoMemory) {
   }
 }
 
-// Reads all rows of a file with the stretch.
+// libtiff copies what each tag of its own points to.
+TEST(RowReader, TagsThatShareTheirBytesTakeNoMemory) {
+  constexpr int kTags = 4000;
+  constexpr std::uint32_t kBytesEach = 1'000'000;
+  std::string bytes("II*\0\x08\0\0\0", 8);
+  const auto put = [&](std::uint32_t value, int size) {
+    for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
+  };
+  const auto put_entry = [&](std::uint32_t tag, std::uint32_t type, std::uint32_t count,
+                             std::uint32_t value) {
+    put(tag, 2);
+    put(type, 2);
+    put(count, 4);
+    put(value, 4);
+  };
+  put(9 + kTags, 2);
+  for (const auto& [tag, value] : {std::pair{256, 10},
+                                   {257, 10},
+                                   {258, 8},
+                                   {259, 1},
+                                   {262, 1},
+                                   {273, 8},
+                                   {277, 1},
+                                   {278, 10},
+                                   {279, 100}}) {
+    put_entry(static_cast<std::uint32_t>(tag), 4, 1, static_cast<std::uint32_t>(value));
+  }
+  for (int i = 0; i < kTags; ++i) {
+    put_entry(40000 + static_cast<std::uint32_t>(i), 1, kBytesEach, 8);
+  }
+  bytes.resize(kBytesEach + 8);
+  const Files files;
+  const std::int64_t nothing = peak_bytes("");
+  const ProcessResult read = run_process({"read_rows", files.write(bytes), "16"});
+  EXPECT_NE(read.exit_code, 0);
+  EXPECT_THAT(read.err, HasSubstr("damaged TIFF: its tags take more than "));
+  EXPECT_LT(std::strtoll(read.out.c_str(), nullptr, 10) - nothing, std::int64_t{64} << 20);
+}
 
 TEST(Stretch, GoesFromPercentileToPercentileOfEachChannel) {
   constexpr int kSide = 100;

@@ -174,7 +174,7 @@ class Download(RemoteCase):
     def test_no_redirect_leads_to_another_machine_without_encryption(self):
         elsewhere = self.server.url.replace("127.0.0.1", "0.0.0.0")  # this one, by a name for any
         self.server.faults = [faults.status(302, Location=f"{elsewhere}/file")]
-        self.expect_error(self.download(code=IO, connections=1), "is not encrypted")
+        self.expect_error(self.download(code=NO_INPUT, connections=1), "is not encrypted")
 
     def test_nobody_listens(self):
         server = self.serve()
@@ -317,8 +317,8 @@ class Credentials(RemoteCase):
                             {"CURL_CA_BUNDLE": right, "SSL_CERT_FILE": none},
                             {"CURL_CA_BUNDLE": "", "SSL_CERT_FILE": right}):
             self.read(url, **environment)
-        self.expect_error(self.read(url, IO), "certificate")
-        self.expect_error(self.read(url, IO, CURL_CA_BUNDLE=none), none)
+        self.expect_error(self.read(url, NO_INPUT), "certificate")
+        self.expect_error(self.read(url, NO_INPUT, CURL_CA_BUNDLE=none), none)
 
     def test_azure_with_a_sas(self):
         self.server.prefix = "/container/some path"
