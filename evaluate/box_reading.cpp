@@ -56,7 +56,7 @@ std::vector<Reading> other_readings() {
 std::string detections_doubt(const Instances& truth, const std::vector<Detection>& detections,
                              const CocoMetrics& metrics) {
   constexpr double kDoubtful = 0.5, kFarBetter = 1.5, kLeast = 0.1;
-  constexpr std::int64_t kTried = 100;  // images that show which reading is the best
+  constexpr std::int64_t kTried = 25;  // images that show which reading is the best
   std::string best;
   double best_ap = 0;
   const double ap = metrics.stats[kAp];

@@ -7,7 +7,7 @@
 
 namespace retina {
 
-// A line to warn with, or "". Where AP is below 0.5, scores the boxes on up to 100 images again,
+// A line to warn with, or "". Where AP is below 0.5, scores the boxes on up to 25 images again,
 // read as corners, about their centre, as shares of the image's sides and with x and y exchanged,
 // and names the best reading if it finds far more; else boxes_beyond().
 std::string detections_doubt(const Instances& truth, const std::vector<Detection>& detections,

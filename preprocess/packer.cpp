@@ -132,12 +132,14 @@ void check_format(const PackOptions& options) {
   if (options.format != AnnotationFormat::kCoco) return;
   const std::string& path = options.annotations;
   const std::string suffix = lower_case(std::filesystem::path(path).extension().string());
-  const char* format = suffix == ".csv"                              ? "csv"
-                       : suffix == ".yaml" || suffix == ".yml"       ? "yolo"
-                       : suffix == ".geojson"                        ? "xview"
-                       : suffix == ".xml" || has_files(path, ".xml") ? "voc"
-                       : has_files(path, ".txt")                     ? "dota"
-                                                                     : nullptr;
+  const char* format = suffix == ".csv"                        ? "csv"
+                       : suffix == ".yaml" || suffix == ".yml" ? "yolo"
+                       : suffix == ".geojson"                  ? "xview"
+                       : suffix == ".xml"
+                           ? "voc and the folder of such files (of CVAT, export COCO 1.0),"
+                       : has_files(path, ".xml") ? "voc"
+                       : has_files(path, ".txt") ? "dota, or yolo with a data.yaml,"
+                                                 : nullptr;
   if (format == nullptr && !is_folder(path)) return;
   throw Error(ErrorKind::kData,
               cat(path, is_folder(path) ? ": is a folder" : ": does not have a .json extension",

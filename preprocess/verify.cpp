@@ -76,10 +76,10 @@ class Verifier {
       body();
       return true;
     } catch (const Error& error) {
-      // A mount that fails, or this machine's own lack of resources, is not damage.
-      // Nor is what may not be read at a URL, nor a file of a newer version where all was whole.
-      const bool is_damage =
-          error.kind() == ErrorKind::kData || (error.kind() == ErrorKind::kNoInput && !remote_);
+      // A mount that fails, or this machine's own lack of resources, is not damage. Nor is what may
+      // not be read, nor a file of a newer version where all was whole.
+      const bool is_gone = error.kind() == ErrorKind::kNoInput && !remote_ && !is_denied(error);
+      const bool is_damage = error.kind() == ErrorKind::kData || is_gone;
       const bool is_newer = result_.problem_count == 0 && is_of_newer_version(error);
       if (!is_damage || is_newer) throw;
       report(error.what());

@@ -34,6 +34,7 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+constexpr const char* kDenied = ": may not be read (";
 constexpr const char* kMountHint = "fix the mount, then run the same command again";
 constexpr const char* kWriteHint =
     "free some space or fix the mount, then run the same command again";
@@ -190,7 +191,7 @@ std::string read_whole(const std::string& path, std::uint64_t max_bytes, ErrorKi
 
 Error read_error(const std::string& path, int code) {
   if (code == EACCES || code == EPERM) {
-    return {ErrorKind::kNoInput, cat(path, ": may not be read (", std::strerror(code), ")"),
+    return {ErrorKind::kNoInput, cat(path, kDenied, std::strerror(code), ")"),
             cat("this job runs as user ", ::geteuid(), ", group ", ::getegid(),
                 ": let them read the file and enter its folders")};
   }
@@ -205,6 +206,10 @@ Error read_error(const std::string& path, int code) {
     return {ErrorKind::kUnavailable, problem, "raise `ulimit -n`, or free memory"};
   }
   return {ErrorKind::kIo, problem, kMountHint};
+}
+
+bool is_denied(const Error& error) {
+  return std::strstr(error.what(), kDenied) != nullptr;
 }
 
 bool means_no_file(int code) {

@@ -59,6 +59,8 @@ void read_pieces(const std::string& path, const std::function<void(std::string_v
 // or this user may not read it, kUnavailable when this process is out of resources, else kIo: the
 // mount.
 Error read_error(const std::string& path, int code);
+// Whether it is one of these that this user may not read.
+bool is_denied(const Error& error);
 
 // Whether an errno says that nothing has the name: neither the mount nor a permission is at fault.
 bool means_no_file(int code);

@@ -79,8 +79,10 @@ bool is_checkpoint_name(const std::string& name) {
 
 std::vector<std::string> checkpoint_files(const std::string& folder) {
   std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& item : fs::directory_iterator(folder, ignored)) {
+  std::error_code code;
+  const fs::directory_iterator items(folder, code);
+  if (code && !means_no_file(code.value())) throw read_error(folder, code.value());
+  for (const auto& item : items) {
     const std::string name = item.path().filename().string();
     if (is_checkpoint_name(name)) names.push_back(name);
   }

@@ -156,8 +156,8 @@ struct ShardSet::State {
       return slot.from_mount =
                  std::make_shared<ShardFile>(folder, manifest.shards[number], *copies);
     } catch (const Error& error) {
-      // It was there when the set was opened: its mount has gone.
-      if (error.kind() != ErrorKind::kNoInput) throw;
+      // It was there when the set was opened: its mount has gone, unless this user may not read it.
+      if (error.kind() != ErrorKind::kNoInput || is_denied(error)) throw;
       throw Error(ErrorKind::kIo, error.what(),
                   remote ? error.hint() : "fix the mount, then run the same command again");
     }

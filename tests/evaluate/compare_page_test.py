@@ -119,12 +119,12 @@ class ComparePageTest(unittest.TestCase):
         links = self.browser.evaluate("[...document.querySelectorAll('td a')].map((one) => one.getAttribute('href'))")
         self.assertEqual(links, [f"../{side}/report.html#image={id_}" for id_ in found["better"] + found["worse"]
                                  for side in "bab"])
+        self.assertEqual(len(self.texts("#notes li")), 2)
+        self.check_plot(classes)
         page, fragment = links[0].split("#")
         self.browser.open((folder / "compared" / page).resolve().as_uri() + "#" + fragment)
         self.browser.wait_for("document.querySelector('dialog[open] h2') !== null")
         self.assertIn(images[found["better"][0]]["file_name"], self.texts("dialog[open] h2")[0])
-        self.assertEqual(len(self.texts("#notes li")), 2)
-        self.check_plot(classes)
 
     def test_two_classifiers(self):
         folder = self.folder / "classifiers"

@@ -46,8 +46,8 @@ TEST_F(ModelCommand, RefusesAnotherNumberOfRanksThanExpected) {
 }
 
 TEST_F(ModelCommand, RefusesToWaitForTooShort) {
-  expect_refusal(run_process(command("out", {"--stall-timeout", "5"})), 64,
-                 "--stall-timeout: out of range (got 5");
+  expect_refusal(run_process(command("out", {"--stall-timeout", "0.5"})), 64,
+                 "--stall-timeout: out of range (got 0.5");
 }
 
 TEST_F(ModelCommand, WritesResultsMetricsReportAndImages) {
