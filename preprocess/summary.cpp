@@ -81,24 +81,12 @@ std::string describe_boxes(const Manifest& manifest) {
 
 }  // namespace
 
-std::string text_table(std::vector<std::vector<std::string>> rows) {
-  std::vector<std::size_t> widths;
-  for (auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      row[i] = escaped(row[i]);
-      widths[i] = std::max(widths[i], row[i].size());
-    }
+std::string text_table(std::vector<TextRow> rows) {
+  for (TextRow& row : rows) {
+    for (std::string& cell : row) cell = escaped(cell);
+    row.front().insert(0, "  ");
   }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = " ";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += " " + row[i] + std::string(widths[i] - row[i].size() + 1, ' ');
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
+  return aligned_table(rows, ToTheLeft::kAll);
 }
 
 std::string describe_encoding(const ManifestOptions& options) {

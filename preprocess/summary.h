@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "preprocess/packer.h"
+#include "shared/base/text_table.h"
 #include "shared/shard/manifest.h"
 
 namespace retina {
 
 // Columns of text, each as wide as its widest cell; a row a line, indented by two spaces. Control
 // characters are escaped: the names are those of a foreign file.
-std::string text_table(std::vector<std::vector<std::string>> rows);
+std::string text_table(std::vector<TextRow> rows);
 
 // "12 images", "300 tiles of 12 images".
 std::string images_text(const ManifestCounts& counts);

@@ -1,6 +1,5 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,7 +13,6 @@
 #include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"
-#include "shared/base/output.h"
 #include "shared/base/own_library.h"
 #include "shared/comm/communicator.h"
 #include "shared/comm/mpi_library.h"
@@ -69,19 +67,6 @@ void warn_of_lone_start() {
   }
 }
 
-// Open MPI 4 (vader) and 5 (sm) write to 4 MiB a rank in /dev/shm without asking for them, and die
-// where they do not fit.
-void choose_shared_memory() {
-  struct statvfs memory {};
-  const int ranks = launcher_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS"});
-  if (::statvfs("/dev/shm", &memory) != 0 ||
-      memory.f_bavail * memory.f_frsize >> 20 > 5 * static_cast<std::uint64_t>(ranks)) {
-    return;
-  }
-  ::setenv("OMPI_MCA_btl_vader_backing_directory", default_scratch().c_str(), 0);
-  ::setenv("OMPI_MCA_btl_sm_backing_directory", default_scratch().c_str(), 0);
-}
-
 LibrarySymbol find_mpi_library() {
   return find_in_library(kLibrary, "retina_mpi_library");
 }
@@ -121,7 +106,6 @@ MpiSession::MpiSession() {
     warn_of_lone_start();
     return;
   }
-  choose_shared_memory();
   // A ring also for what is too small for ours (mpi_ring.h): Open MPI's own choice changes the
   // algorithm with size and version, and the bits with it. What the user has set wins.
   setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);

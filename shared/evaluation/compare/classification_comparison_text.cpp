@@ -6,9 +6,9 @@
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_table.h"
 #include "shared/evaluation/explain/classification_text.h"
 #include "shared/evaluation/score/json_fields.h"
-#include "shared/evaluation/score/text_table.h"
 
 namespace retina {
 
@@ -38,7 +38,7 @@ std::string flips_text(const ClassificationComparison& comparison,
                     escaped(compared_class_name(comparison, one.predicted_id)),
                     escaped(compared_class_name(comparison, one.category_id))});
   }
-  return aligned_table(rows, true);
+  return aligned_table(rows, ToTheLeft::kFirstAndLast);
 }
 
 // "a", "b", "difference", "interval", "only_a", "only_b", "p": null where there are no images.

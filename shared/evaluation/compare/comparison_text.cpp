@@ -7,10 +7,10 @@
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_table.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/matching.h"
-#include "shared/evaluation/score/text_table.h"
 
 namespace retina {
 
@@ -36,7 +36,7 @@ std::string images_text(const Comparison& comparison, const std::vector<std::siz
     rows.push_back({image_name(one.image_id, one.file_name), mistakes_text(one.mistakes_a),
                     mistakes_text(one.mistakes_b), gain_text(one.gain())});
   }
-  return aligned_table(rows, true);
+  return aligned_table(rows, ToTheLeft::kFirstAndLast);
 }
 
 // "a", "b", "difference": null where there is nothing to find.

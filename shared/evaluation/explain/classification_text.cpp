@@ -4,9 +4,9 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_table.h"
 #include "shared/evaluation/score/json_fields.h"
 #include "shared/evaluation/score/predictions.h"
-#include "shared/evaluation/score/text_table.h"
 
 namespace retina {
 
@@ -88,7 +88,7 @@ std::string classification_summary_text(const ClassificationMetrics& metrics) {
   rows.push_back({"balanced", balanced ? fixed(*balanced, 4) : "-", "accuracy, mean over classes"});
   rows.push_back({"calibration", fixed(metrics.calibration_error, 4),
                   cat("expected error, ", kReliabilityBinCount, " bins")});
-  return aligned_table(rows, true);
+  return aligned_table(rows, ToTheLeft::kFirstAndLast);
 }
 
 std::string classification_table_text(const ClassificationMetrics& metrics) {

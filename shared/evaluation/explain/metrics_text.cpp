@@ -6,7 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
-#include "shared/evaluation/score/text_table.h"
+#include "shared/base/text_table.h"
 
 namespace retina {
 

@@ -1,4 +1,4 @@
-#include "shared/evaluation/score/text_table.h"
+#include "shared/base/text_table.h"
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ std::size_t character_count(const std::string& text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
 }
 
-std::string aligned_table(const std::vector<TextRow>& rows, bool last_left) {
+std::string aligned_table(const std::vector<TextRow>& rows, ToTheLeft columns) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const TextRow& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -23,7 +23,8 @@ std::string aligned_table(const std::vector<TextRow>& rows, bool last_left) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::string space(widths[i] - character_count(row[i]), ' ');
-      const bool left = i == 0 || (last_left && i + 1 == row.size());
+      const bool is_last = columns == ToTheLeft::kFirstAndLast && i + 1 == row.size();
+      const bool left = i == 0 || is_last || columns == ToTheLeft::kAll;
       line += cat(i == 0 ? "" : "  ", left ? row[i] + space : space + row[i]);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
