@@ -39,10 +39,10 @@ TEST_F(Inspect, ShowsCountsShardsAndCategories) {
 TEST_F(Inspect, NamesFromTheFileCannotMoveTheCursor) {
   const SmallCoco coco{.folder = folder_ / "odd", .good_count = 3};
   Instances source = coco.write();
-  source.categories[0].name = "cat\n\x1b[2J";
+  source.categories[0].name = "cat\n\x1b[2J\u202e";
   write_file_atomically(folder_ / "odd/annotations.json", instances_to_json(source));
   pack(coco.options("set"));
-  EXPECT_THAT(inspect({.folder = folder_ / "odd/set"}), HasSubstr("17  cat\\n\\x1b[2J"));
+  EXPECT_THAT(inspect({.folder = folder_ / "odd/set"}), HasSubstr("17  cat [2J\\xe2\\x80\\xae"));
 }
 
 TEST_F(Inspect, ShowsAndDrawsOneImage) {

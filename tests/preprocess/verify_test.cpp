@@ -125,11 +125,13 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   Manifest manifest = read_manifest(set_);
   manifest.shards.resize(1);
   const Record bad{.image_id = 1, .width = 10, .height = 10, .image = "no JPEG"};
-  ShardWriter writer(set_ + "/odd", 1 << 20);
+  const std::string shard = shard_file_name(0, 1);
+  ShardWriter writer(set_ + "/" + shard, 1 << 20);
   writer.append(encode_record(bad));
   manifest.shards[0] = writer.finish();
-  manifest.shards[0].file.name = "odd";
-  const std::string index = encode_index({{.image_id = 1, .width = 10, .height = 10}});
+  manifest.shards[0].file.name = shard;
+  const std::string index =
+      encode_index({{.image_id = 1, .width = 10, .height = 10, .image_xxh3 = xxh3(bad.image)}});
   write("index.bin", index);
   manifest.index.size_bytes = index.size();
   manifest.index.xxh3 = xxh3(index);
@@ -138,7 +140,7 @@ TEST_F(Verify, FindsARecordThatIsWholeButWrong) {
   manifest.box_sizes.clear();
   write("manifest.json", encode_manifest(manifest));
   EXPECT_EQ(verify().problem_count, 1) << problems_;
-  EXPECT_THAT(problems_, HasSubstr("odd: record 0: the image of image"));
+  EXPECT_THAT(problems_, HasSubstr(shard + ": record 0: the image of image"));
 }
 
 TEST_F(Verify, FindsAnImageThatIsThereTwice) {
