@@ -158,8 +158,7 @@ Results losses(Draw draw) {
   for (const auto kind : {ClassLossKind::kQualityFocal, ClassLossKind::kVarifocal}) {
     add(quality_loss(logits, {deltas, anchors, boxes}, matches, labels, weights, kind));
   }
-  for (const auto kind :
-       {BoxLossKind::kL1, BoxLossKind::kSmoothL1, BoxLossKind::kGiou, BoxLossKind::kCiou}) {
+  for (const auto kind : {BoxLossKind::kSmoothL1, BoxLossKind::kGiou, BoxLossKind::kCiou}) {
     add(box_loss(deltas, anchors, boxes, matches, weights, {.kind = kind}));
   }
   return all;

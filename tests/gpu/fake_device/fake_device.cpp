@@ -402,8 +402,8 @@ Operation kernel;
 void begin_kernel(const char* name, const void* stream) {
   const Lock lock(state().mutex);
   kernel = state().streams.begin(reinterpret_cast<StreamId>(stream), name);
-  const std::string& broken = state().faults.broken_kernel;
-  const bool is_broken = broken == "all" || broken == name;
+  const std::set<std::string>& broken = state().faults.broken_kernels;
+  const bool is_broken = broken.contains(name) || broken.contains("all");
   const auto all_but_last = [](const emulation::uint3& block, const emulation::dim3& grid) {
     return block.x + 1 < grid.x || block.y + 1 < grid.y;
   };

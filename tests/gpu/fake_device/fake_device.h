@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ struct Faults {
   std::int64_t memory_bytes = std::int64_t{8} << 30;
   std::int64_t out_of_memory_at = -1;  // allocation number, counted from 0; -1: none
   std::int64_t broken_from = -1;       // operation number
-  std::string broken_kernel = {};      // whose last block does not run, by its launch: "drop"
-  std::uint32_t seed = 1;              // of how often an event that is asked is not done yet
+  // By their launches ("drop"), or "all": their last block does not run.
+  std::set<std::string> broken_kernels = {};
+  std::uint32_t seed = 1;  // of how often an event that is asked is not done yet
 };
 
 // Begins to count anew.

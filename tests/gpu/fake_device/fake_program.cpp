@@ -28,7 +28,7 @@ struct Program {
     take("RETINA_FAKE_BROKEN_FROM", faults.broken_from);
     take("RETINA_FAKE_SEED", faults.seed);
     if (const char* const name = std::getenv("RETINA_FAKE_BROKEN_KERNEL")) {
-      faults.broken_kernel = name;
+      faults.broken_kernels = {name};
     }
     reset(faults);
   }
