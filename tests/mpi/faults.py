@@ -85,7 +85,8 @@ class Fault:
             seen = r".*last seen in (start|\S.* of step \d+|\S.* before the first step),"
         return {"kill": rf"{name} died{seen}", "segv": rf"{name} died{seen}",
                 "exit0": rf"{name} died{seen}", "exit1": rf"{name} died{seen}",
-                "stop": rf"{name} is stopped or cut off{seen}",
+                # Others may have waited for it as long as it has been silent.
+                "stop": rf"{name} (is stopped or cut off|never entered){seen}",
                 "leave": rf"{name} ended its work early and never entered bucket 0",
                 "leave1": rf"{name} ended its work early and never entered bucket 0",
                 "swap": rf"the ranks call different collectives \(.* on {name}",

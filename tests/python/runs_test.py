@@ -57,7 +57,7 @@ class PythonRun(unittest.TestCase):
         self.assertEqual(metrics.steps["step"].tolist(), [1, 2, 3, 4])
         validations = [line for line in self.lines() if "validation" in line]
         losses = ["loss", "classification_loss", "box_loss"]
-        self.assertEqual(set(metrics.validations), {"step", "epoch", *COCO, *losses})
+        self.assertEqual(set(metrics.validations), {"step", "epoch", "count_best", *COCO, *losses})
         for name in losses:
             self.assertEqual(metrics.validations[name].tolist(),
                              [line["validation"][name] for line in validations], name)

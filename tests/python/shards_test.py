@@ -385,7 +385,7 @@ class PythonShardsDamage(unittest.TestCase):
                 (whole[:8] + b"\x05" + whole[9:], "does not list the records of the manifest's shards (got 5 "),
                 (whole[:24 + 28] + b"\x09" + whole[24 + 29:], "does not list the records"),
                 (whole[:labels_at] + b"\xff" * 4 + whole[labels_at + 4:], "ends inside its labels or file"),
-                (whole[:-1], "ends inside its hashes"), (whole + b"xyz", "has 3 bytes too many"),
+                (whole[:-1], "has a wrong length"), (whole + b"xyz", "has a wrong length"),
                 (whole[:20], "is not an image index")):
             index.write_bytes(content)
             manifest.write_text(text.replace(f'"bytes": {len(whole)}', f'"bytes": {len(content)}'))
