@@ -66,9 +66,9 @@ TEST_F(SetNotes, OfAHealthySetAndAHealthyPairAreNone) {
 }
 
 TEST_F(SetNotes, ThoseOfPackingAreKeptAndAreOneLine) {
-  const Manifest packed{.counts = {.trainable = 1},
+  const Manifest packed{.task = Task::kClassification,
                         .notes = {"2 boxes\nrepeat", "an area"},
-                        .index = {.name = kIndexFile},
+                        .index = {.name = kIndexFile, .size_bytes = 24},
                         .quarantine = {.name = kQuarantineFile}};
   const Manifest read = decode_manifest(encode_manifest(packed), "m");
   EXPECT_THAT(read.notes, ElementsAre("2 boxes\\nrepeat", "an area"));
