@@ -1,5 +1,6 @@
 #include "shared/image/decode_status.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -89,7 +90,7 @@ std::string unusable_reason(const DecodeStatus& status, TruncatedPolicy policy) 
 }
 
 DecodeStatus check_range(const std::string& format, int bits, unsigned largest) {
-  if (bits <= 8 || largest >> (bits - 2) > 0) return {.ok = true};
+  if (bits <= 8 || std::uint64_t{largest} >> std::min(bits - 2, 63) > 0) return {.ok = true};
   const std::string found = largest > 0 ? cat("the largest is ", largest, "; ") : "";
   return {.ok = false,
           .problem = cat("a ", format, " of ", bits, "-bit samples, whose range is not known (",
