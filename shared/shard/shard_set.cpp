@@ -157,7 +157,7 @@ struct ShardSet::State {
                  std::make_shared<ShardFile>(folder, manifest.shards[number], *copies);
     } catch (const Error& error) {
       // It was there when the set was opened: its mount has gone, unless this user may not read it.
-      if (error.kind() != ErrorKind::kNoInput || is_denied(error)) throw;
+      if (error.kind() != ErrorKind::kNoInput || (!remote && is_denied(error))) throw;
       throw Error(ErrorKind::kIo, error.what(),
                   remote ? error.hint() : "fix the mount, then run the same command again");
     }
