@@ -75,5 +75,5 @@ def decoded(jpeg, max_seconds=math.inf):
     rotation."""
     planes = bytearray(3 * jpeg.pixels)
     ask(jpeg.place, "retina_jpeg_decode", jpeg.data, ctypes.c_double(max_seconds),
-        ctypes.byref(ctypes.c_ubyte.from_buffer(planes)))
+        ctypes.byref(ctypes.c_ubyte.from_buffer(planes)), ctypes.c_size_t(len(planes)))
     return planes

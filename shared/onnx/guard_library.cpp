@@ -64,15 +64,19 @@ extern "C" int retina_jpeg_size(const char* file, std::size_t file_bytes, int* s
   return result_of(read, message, message_bytes);
 }
 
-// Decodes a JPEG of that size to `planes` [3, height, width], RGB. Refuses one that takes longer
-// than `max_seconds`.
+// Decodes a JPEG to `planes` [3, height, width], RGB. Refuses one that takes longer than
+// `max_seconds`, or other than `plane_bytes` in all.
 extern "C" int retina_jpeg_decode(const char* file, std::size_t file_bytes, double max_seconds,
-                                  unsigned char* planes, char* message, std::size_t message_bytes) {
+                                  unsigned char* planes, std::size_t plane_bytes, char* message,
+                                  std::size_t message_bytes) {
   const auto decode = [&] {
     retina::JpegDecoder decoder(std::numeric_limits<std::uint64_t>::max(), max_seconds);
     retina::Image image;
     require_usable(decoder.decode({file, file_bytes}, image));
-    const std::size_t pixel_count = image.rgb.size() / 3;
+    if (image.rgb.size() != plane_bytes) {
+      throw retina::Error(retina::ErrorKind::kData, "has another size than its header says");
+    }
+    const std::size_t pixel_count = plane_bytes / 3;
     for (std::size_t i = 0; i < pixel_count; ++i) {
       for (std::size_t c = 0; c < 3; ++c) planes[c * pixel_count + i] = image.rgb[i * 3 + c];
     }
