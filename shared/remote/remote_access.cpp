@@ -19,6 +19,7 @@
 #include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/base/printable.h"
 #include "shared/base/signals.h"
 #include "shared/base/text_encoding.h"
 #include "shared/base/url.h"
@@ -38,18 +39,12 @@ constexpr const char* kHashOfNothing =  // SHA-256
 constexpr std::int64_t kRenewBeforeSeconds = 300;
 constexpr std::size_t kMostTokenBytes = 64 << 10;  // of IMDS's answer
 
-// Whether it may stand in a header: a line break would begin another one.
-bool is_one_line(const std::string& text) {
-  return std::none_of(text.begin(), text.end(),
-                      [](unsigned char c) { return c < ' ' || c == '\x7f'; });
-}
-
 // The first of them that is set.
 std::string variable(std::initializer_list<const char*> names, const char* otherwise = "") {
   for (const char* name : names) {
     const char* const value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
-    if (is_one_line(value)) return value;
+    if (one_line(value) == value) return value;  // a line break would begin another header
     throw Error(ErrorKind::kUsage, cat(name, ": holds a line break or another control character"),
                 "set it to one line");
   }
@@ -298,7 +293,7 @@ std::string RemoteAccess::bearer(const std::stop_token& stop) {
       try {
         const JsonFile json = JsonFile::parse(body, "token");
         const std::string token = json.root().at("access_token").as_string();
-        if (!is_one_line(token)) json.root().at("access_token").fail("has a line break");
+        if (one_line(token) != token) json.root().at("access_token").fail("has a line break");
         token_ends_ = std::time(nullptr) + number_of(json.root().at("expires_in"));
         keep_secret(token_ = token);
         return token_;
