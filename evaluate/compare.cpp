@@ -292,8 +292,8 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
       log_warning(side->name, ": ", oddities);
     }
   }
-  const ComparedNames names =
-      compared_names(sides[0].name, sides[1].name, truth.source.path, options.output);
+  const ComparedNames names = with_pages(
+      {.a = sides[0].name, .b = sides[1].name, .truth = truth.source.path}, options.output);
   publish_comparison(folder, cli, names,
                      {.json = comparison_json(names, comparison),
                       .tables = comparison_text(names, comparison),
@@ -301,14 +301,15 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   return 0;
 }
 
-ComparedNames compared_names(const std::string& a, const std::string& b, const std::string& truth,
-                             const std::string& output) {
+ComparedNames with_pages(ComparedNames names, const std::string& output) {
   const auto page_of = [&](const std::string& side) {
     const std::string page = side + "/report.html";  // a results file has none
     std::error_code code;
     return path_exists(page) ? std::filesystem::proximate(page, output, code).string() : "";
   };
-  return {.a = a, .b = b, .truth = truth, .page_a = page_of(a), .page_b = page_of(b)};
+  names.page_a = page_of(names.a);
+  names.page_b = page_of(names.b);
+  return names;
 }
 
 void publish_comparison(const EvaluationFolder& folder, const Cli& cli, const ComparedNames& names,

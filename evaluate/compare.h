@@ -31,9 +31,8 @@ struct ComparisonTexts {
   std::vector<std::string> notes{};
 };
 
-// The names of sides and truth, with the way from the comparison's page in `output` to each side's.
-ComparedNames compared_names(const std::string& a, const std::string& b, const std::string& truth,
-                             const std::string& output);
+// The names with the ways from the comparison's page in `output` to the pages of both sides.
+ComparedNames with_pages(ComparedNames names, const std::string& output);
 
 // Writes compare.html and compare.json and prints the tables. Throws kIo.
 void publish_comparison(const EvaluationFolder& folder, const Cli& cli, const ComparedNames& names,

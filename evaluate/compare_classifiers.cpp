@@ -62,8 +62,8 @@ int compare_classifiers(const EvalOptions& options, const Cli& cli,
               << fixed(top1s->b, 4) << " (--overwrite to do it again)\n";
     return 0;
   }
-  const ComparedNames names =
-      compared_names(sides[0].name, sides[1].name, stored[0].truth.path, options.output);
+  const ComparedNames names = with_pages(
+      {.a = sides[0].name, .b = sides[1].name, .truth = stored[0].truth.path}, options.output);
   publish_comparison(folder, cli, names,
                      {.json = classification_comparison_json(names, comparison),
                       .tables = classification_comparison_text(names, comparison),
