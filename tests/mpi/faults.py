@@ -1,6 +1,6 @@
 """Real ranks under mpirun, one of which fails at a random moment, or, in every third job, a second one at the same
-time or while the job ends: it ends within 10 s of the last fault, with one line that names a failed rank, and never
-hangs. `RETINA_FAULTS=1000` injects that many and prints a table; each job is watch_ranks (tests/watch). After every
+time or while the job ends: it ends within 10 s of the last fault (--stall-timeout 5), with one line that names a
+failed rank, and never hangs. `RETINA_FAULTS=1000` injects that many and prints a table; each job is watch_ranks (tests/watch). After every
 hundredth and the last a training on so many ranks loses one and goes on to the bits of an undisturbed one.
 RETINA_FAULT_JOBS=8: so many at once."""
 

@@ -1,6 +1,6 @@
-"""Ranks on two nodes, network namespaces, one of which is lost: both sides end within 10 s of it,
-mpirun too, and one line names the node's ranks. `RETINA_FAULTS=30` loses one that many times a kind, at
-random moments, and prints a table."""
+"""Ranks on two nodes, network namespaces, one of which is lost: both sides end within 10 s of it, given a
+--stall-timeout of 5 s (watch_ranks' default), mpirun too, and one line names the node's ranks.
+`RETINA_FAULTS=30` loses one that many times a kind, at random moments, and prints a table."""
 
 import os
 import random
