@@ -24,7 +24,6 @@
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/job/rank_program.h"
-#include "shared/onnx/isolated_session.h"
 #include "shared/onnx/onnx_check.h"
 #include "shared/onnx/onnx_file.h"
 #include "shared/shard/shard_set.h"
@@ -102,17 +101,12 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   });
 }
 
-// What is not an inference model of ours is refused before LibTorch and a runtime are opened, or
-// warned of once for all ranks. Whoever opens the model checks the bytes that it gives to the
-// runtime again.
+// Refuses what is not an inference model of ours before LibTorch and a runtime are opened, once for
+// all ranks. Whoever opens the model checks the bytes that it gives to the runtime again.
 void check_model_file(const EvalOptions& options) {
   if (!path_exists(options.model) || is_folder(options.model)) return;
   if (!is_onnx_file(options.model) && !options.model.ends_with(".onnx")) return;
-  const CheckedModel checked = read_onnx_model(options.model);
-  if (!options.trust) checked.throw_if_foreign(options.model);
-  if (checked.problem.empty()) return;
-  log_warning(options.model, ": is not what retina-convert writes (", checked.problem,
-              "); it runs in a process of its own because of --trust");
+  read_onnx_model(options.model);
 }
 
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
@@ -138,7 +132,6 @@ int retina_eval(int argc, const char* const* argv) {
 #ifdef RETINA_TORCH_VERSION
   register_library_version("LibTorch", [] { return RETINA_TORCH_VERSION; });
 #endif
-  if (is_isolated_call(argc, argv)) return run_isolated_model(argc, argv);
   EvalOptions options;
   Cli cli("retina-eval", kUsage, kSummary);
   declare_options(cli, options);

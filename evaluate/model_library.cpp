@@ -25,9 +25,4 @@ int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator
                                                                                 ranks);
 }
 
-int run_isolated_model(int argc, const char* const* argv) {
-  using Main = int (*)(int, const char* const*);
-  return reinterpret_cast<Main>(symbol_of_library("retina_isolated_main"))(argc, argv);
-}
-
 }  // namespace retina

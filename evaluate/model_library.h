@@ -10,7 +10,4 @@ namespace retina {
 // kUnavailable when the library cannot be opened: it belongs beside the programs, in ../lib.
 int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator& ranks);
 
-// isolated_main() of shared/onnx/isolated_session.h; returns the exit code. Throws the same.
-int run_isolated_model(int argc, const char* const* argv);
-
 }  // namespace retina

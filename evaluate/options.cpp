@@ -64,8 +64,7 @@ void check_comparison(const EvalOptions& options) {
                kReason);
   refuse_given(model_options(options), kReason);
   refuse_given({{"output-format", options.output_format != OutputFormat::kCoco},
-                {"precision", options.precision != Precision::kFp32},
-                {"trust", options.trust}},
+                {"precision", options.precision != Precision::kFp32}},
                kReason);
 }
 
@@ -77,8 +76,7 @@ void check_scoring(const EvalOptions& options) {
   }
   constexpr const char* kReason = "--detections, which are scored whole";
   refuse_given(model_options(options), kReason);
-  refuse_given({{"precision", options.precision != Precision::kFp32}, {"trust", options.trust}},
-               kReason);
+  refuse_given({{"precision", options.precision != Precision::kFp32}}, kReason);
 }
 
 // What is to be evaluated, and what only some of that takes.
@@ -191,9 +189,6 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "folder of retina-train (its best checkpoint, without validation its last), "
              "checkpoint, inference model of retina-convert, or the name of a detector that `make "
              "weights` has fetched (coco-v1, coco-v2)");
-  cli.flag("trust", options.trust,
-           "run an inference model that retina-convert cannot have written, in a process of its "
-           "own, with a warning: only for a file whose maker you know; otherwise it is refused");
   cli.urls({"data"});
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote, or its URL");
   cli.list("images", options.images, "PATH...",

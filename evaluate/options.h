@@ -33,7 +33,6 @@ struct EvalOptions {
   std::string model{};                // checkpoint, converted model, or a run's folder: its best
   std::string data{};                 // SHARDS folder
   std::vector<std::string> images{};  // or images: files, folders, globs
-  bool trust = false;                 // a converted model may hold and do anything
   std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
   // ... or existing results, on the boxes of `data` or of `annotations`.
   std::string detections{};   // COCO results JSON

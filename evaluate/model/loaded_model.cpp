@@ -88,7 +88,7 @@ ConvertedModel load_converted(const EvalOptions& options, LoadedModel::About& ab
                     ": a converted model computes in fp32 only"),
                 "give --model the checkpoint that it was converted from");
   }
-  ConvertedModel model(options.model, options.trust ? ModelTrust::kAny : ModelTrust::kOwnOnly);
+  ConvertedModel model(options.model);
   about = {.categories = model.header().categories,
            .scale = model_scale(model.header().config_json, options.model)};
   about.limits.score_threshold = options.score_threshold.value_or(model.header().score_threshold);

@@ -23,7 +23,6 @@
 #include "shared/job/rank_program.h"
 #include "shared/model/autocast.h"
 #include "shared/model/device.h"
-#include "shared/onnx/isolated_session.h"
 #include "shared/ops/own_kernels.h"
 #include "shared/shard/shard_set.h"
 
@@ -226,10 +225,6 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
   ShardEvaluation evaluation(options, cli, device, ranks);
   root_first(ranks, [&] { evaluation.open(); });
   return static_cast<int>(ranks.all_reduce_max(evaluation.run()));
-}
-
-extern "C" int retina_isolated_main(int argc, const char* const* argv) {
-  return isolated_main(argc, argv);
 }
 
 }  // namespace retina

@@ -11,7 +11,4 @@ namespace retina {
 extern "C" int retina_evaluate_model(const EvalOptions& options, const Cli& cli,
                                      Communicator& ranks);
 
-// isolated_main() of shared/onnx/isolated_session.h, which needs the runtime.
-extern "C" int retina_isolated_main(int argc, const char* const* argv);
-
 }  // namespace retina

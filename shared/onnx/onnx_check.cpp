@@ -276,12 +276,6 @@ std::optional<std::string> OnnxPattern::difference(std::string_view file) const 
   return std::nullopt;
 }
 
-void CheckedModel::throw_if_foreign(const std::string& path) const {
-  if (problem.empty()) return;
-  throw Error(ErrorKind::kData, cat(path, ": ", problem),
-              is_broken ? cat("copy the file again; or ", kTrustHint) : kTrustHint);
-}
-
 CheckedModel read_onnx_model(const std::string& path) {
   const FileReader file(path);
   CheckedModel checked;
@@ -306,8 +300,11 @@ CheckedModel read_onnx_model(const std::string& path) {
   } else if (file.size_bytes() <= kMostFileBytes) {
     broken = onnx_seal_problem(path);
   }
-  checked.is_broken = !broken.empty();
-  checked.problem = checked.is_broken ? broken : difference.value_or("");
+  if (!broken.empty()) {
+    throw Error(ErrorKind::kData, cat(path, ": ", broken),
+                cat("copy the file again; or ", kForeignModelHint));
+  }
+  if (difference) throw Error(ErrorKind::kData, cat(path, ": ", *difference), kForeignModelHint);
   return checked;
 }
 
@@ -315,7 +312,7 @@ InferenceHeader check_onnx_model(std::string_view file, const std::string& subje
   check_onnx_seal(file, subject);
   InferenceHeader header = peek_inference_header(file, subject);
   if (const auto difference = OnnxPattern(header, subject).difference(file)) {
-    throw Error(ErrorKind::kData, cat(subject, ": ", *difference), kTrustHint);
+    throw Error(ErrorKind::kData, cat(subject, ": ", *difference), kForeignModelHint);
   }
   return header;
 }

@@ -9,21 +9,15 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/evaluation/predict/trained_network.h"
-#include "shared/onnx/isolated_session.h"
 #include "shared/onnx/onnx_check.h"
 #include "shared/onnx/onnx_file.h"
 
 namespace retina {
 
-ConvertedModel::ConvertedModel(const std::string& path, ModelTrust trust) : path_(path) {
+ConvertedModel::ConvertedModel(const std::string& path) : path_(path) {
   CheckedModel checked = read_onnx_model(path);
   header_ = std::move(checked.header);
   model_ = std::move(checked.bytes);
-  if (trust == ModelTrust::kOwnOnly) checked.throw_if_foreign(path);
-  if (!checked.problem.empty()) {
-    model_ = read_file(path);
-    isolated_ = true;
-  }
   require_onnx_runtime(path);
 }
 
@@ -84,10 +78,7 @@ at::Tensor ConvertedModel::probabilities(const at::Tensor& images) {
 }
 
 std::vector<OnnxOutput> ConvertedModel::run(const at::Tensor& images) {
-  if (!session_) {
-    session_ = isolated_ ? open_isolated_session(model_, path_, at::get_num_threads())
-                         : open_onnx_session(model_, path_, at::get_num_threads());
-  }
+  if (!session_) session_ = open_onnx_session(model_, path_, at::get_num_threads());
   const at::Tensor planes = images.contiguous();
   return session_->run({.pixels = planes.const_data_ptr<std::uint8_t>(),
                         .count = planes.size(0),

@@ -20,15 +20,11 @@ struct ConvertedThresholds {
   std::optional<int> max_detections{};
 };
 
-// kAny also accepts models that retina-convert could not have written; those run in a separate
-// process (shared/onnx/isolated_session.h).
-enum class ModelTrust { kOwnOnly, kAny };
-
 class ConvertedModel {
  public:
   // Throws kNoInput, kIo, kData (damaged, not one of ours: shared/onnx/onnx_check.h), and
   // kUnavailable where the build has no OpenVINO.
-  explicit ConvertedModel(const std::string& path, ModelTrust trust = ModelTrust::kOwnOnly);
+  explicit ConvertedModel(const std::string& path);
   // One that was just written and is not in a file yet; `path` is for messages.
   ConvertedModel(std::string model, const InferenceHeader& header, const std::string& path);
 
@@ -58,7 +54,6 @@ class ConvertedModel {
   std::string path_;
   InferenceHeader header_;
   std::string model_;
-  bool isolated_ = false;
   std::optional<int> max_detections_{};  // fewer than the model gives
   // Opened when it is needed: thresholds that change before cost nothing.
   std::unique_ptr<OnnxSession> session_{};

@@ -8,8 +8,4 @@ int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator
   return retina_evaluate_model(options, cli, ranks);
 }
 
-int run_isolated_model(int argc, const char* const* argv) {
-  return retina_isolated_main(argc, argv);
-}
-
 }  // namespace retina
