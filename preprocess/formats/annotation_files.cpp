@@ -90,14 +90,15 @@ double parse_number(std::string_view text, const char* field, const FileLine& at
   return *number;
 }
 
-std::vector<std::string> split_csv(std::string_view line, char separator) {
+std::vector<std::string> split_csv(std::string_view line, char separator, bool* is_open) {
   std::vector<std::string> fields(1);
-  bool quoted = false;
+  bool quoted = false, begins_quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
       fields.back() += line[++i];
     } else if (c == '"') {
+      begins_quoted = !quoted && fields.back().empty();
       quoted = !quoted;
     } else if (c == separator && !quoted) {
       fields.emplace_back();
@@ -105,6 +106,7 @@ std::vector<std::string> split_csv(std::string_view line, char separator) {
       fields.back() += c;
     }
   }
+  if (is_open != nullptr) *is_open = quoted && begins_quoted;
   return fields;
 }
 

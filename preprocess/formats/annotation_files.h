@@ -74,7 +74,9 @@ std::optional<double> number_of(std::string_view text);
 double parse_number(std::string_view text, const char* field, const FileLine& at);
 
 // A line's fields, where separators are not inside quotes; "" inside quotes is a quote (RFC 4180).
-std::vector<std::string> split_csv(std::string_view line, char separator = ',');
+// Sets `is_open` where the last field begins with a quote that nothing closes.
+std::vector<std::string> split_csv(std::string_view line, char separator = ',',
+                                   bool* is_open = nullptr);
 
 // Without white space at either end, be it that of ASCII, U+00A0, U+3000 or a byte order mark.
 std::string_view trimmed(std::string_view text);

@@ -144,15 +144,19 @@ Box box_of(const CsvLine& line, const std::vector<double>& numbers) {
   if (given == CsvBox::kCorners) {
     for (const std::size_t i : {0, 1}) {
       if (numbers[i + 2] >= numbers[i]) continue;
-      fail_line(line.at, cat(columns[i + 2].name, " (", shortest(numbers[i + 2]), ") is less than ",
-                             columns[i].name, " (", shortest(numbers[i]), ")"));
+      fail_line(line.at, cat(columns[i + 2].name, " (", line.of(columns[i + 2]), ") is less than ",
+                             columns[i].name, " (", line.of(columns[i]), ")"));
     }
     return {numbers[0], numbers[1], numbers[2] - numbers[0], numbers[3] - numbers[1]};
   }
   for (const std::size_t i : {2, 3}) {
     if (numbers[i] >= 0) continue;
-    const std::string name = columns.size() == 4 ? columns[i].name : i == 2 ? "width" : "height";
-    fail_line(line.at, cat(name, ": got ", shortest(numbers[i]), ", want 0 or more"));
+    const bool has_column = columns.size() == 4;  // or all are in one
+    fail_line(line.at, cat(has_column ? columns[i].name
+                           : i == 2   ? "width"
+                                      : "height",
+                           ": got ", has_column ? line.of(columns[i]) : shortest(numbers[i]),
+                           ", want 0 or more"));
   }
   if (given == CsvBox::kCentreAndSize) {
     return {numbers[0] - numbers[2] / 2, numbers[1] - numbers[3] / 2, numbers[2], numbers[3]};
@@ -194,9 +198,8 @@ class CsvReader {
     const std::vector<TextLine> lines = files.read_lines(path_, "boxes");
     layout_ = csv_layout(path_, lines);
     for (std::size_t i = layout_.has_header ? 1 : 0; i < lines.size(); ++i) {
-      take({.layout = layout_,
-            .fields = split_csv(lines[i].text, layout_.separator),
-            .at = {path_, lines[i].number}});
+      const FileLine at{path_, lines[i].number};
+      take({.layout = layout_, .fields = fields_of_row(lines, i), .at = at});
     }
     tell(lines.front());
   }
@@ -233,6 +236,23 @@ class CsvReader {
       if (count++ == 0) first = line;
     }
   };
+
+  // The fields of the row that begins on line `i`, which becomes its last: quoted ones may go on
+  // over lines.
+  std::vector<std::string> fields_of_row(const std::vector<TextLine>& lines, std::size_t& i) const {
+    constexpr std::size_t kMostLines = 8;  // more: a quote that nobody closed
+    std::string text = lines[i].text;
+    bool is_open = false;
+    const std::vector<std::string> first = split_csv(text, layout_.separator, &is_open);
+    for (std::size_t last = i; is_open && ++last < std::min(lines.size(), i + kMostLines);) {
+      text += cat(' ', lines[last].text);
+      std::vector<std::string> fields = split_csv(text, layout_.separator, &is_open);
+      if (is_open) continue;
+      i = last;
+      return fields;
+    }
+    return first;
+  }
 
   void take(const CsvLine& line) {
     check_length(line);

@@ -289,20 +289,22 @@ bool may_be_pose(const std::vector<double>& numbers) {
 }
 
 // The category of a label's first number. Compared as f64: it may be larger than any integer.
-std::int64_t category_of(double number, const YoloSet& set, const FileLine& at) {
+std::int64_t category_of(double number, const std::string& text, const YoloSet& set,
+                         const FileLine& at) {
   for (const Category& one : set.categories) {
     if (static_cast<double>(one.id) == number) return one.id;
   }
-  fail_line(at, cat("class: got ", shortest(number), ", which ",
-                    fs::path(set.source).filename().string(), " does not name"));
+  fail_line(at, cat("class: got ", text, ", which ", fs::path(set.source).filename().string(),
+                    " does not name"));
 }
 
 // "CLASS CX CY WIDTH HEIGHT", with the confidence of a prediction behind it, or the key points of a
 // pose where the set has such, or "CLASS X1 Y1 X2 Y2 X3 Y3 ..." for an outline.
 Label parse_label(const std::string& text, const YoloSet& set, const FileLine& at) {
-  std::istringstream words(text);
+  std::istringstream stream(text);
+  std::vector<std::string> words;
   std::vector<double> numbers;
-  for (std::string word; words >> word;) {
+  for (std::string word; stream >> word; words.push_back(word)) {
     numbers.push_back(parse_number(word, numbers.empty() ? "class" : "coordinate", at));
   }
   check_length(numbers.size(), set, at);
@@ -311,17 +313,16 @@ Label parse_label(const std::string& text, const YoloSet& set, const FileLine& a
   for (std::size_t i = 1; i < numbers.size(); ++i) {
     constexpr double kRounding = 0.01;
     if (numbers[i] >= -kRounding && numbers[i] <= 1 + kRounding) continue;
-    fail_line(at, cat("coordinate: got ", shortest(numbers[i]),
-                      ", want 0 to 1, a share of the image's side"));
+    fail_line(at, cat("coordinate: got ", words[i], ", want 0 to 1, a share of the image's side"));
   }
-  label.category_id = category_of(numbers[0], set, at);
+  label.category_id = category_of(numbers[0], words[0], set, at);
 
   // The box as left, top, right, bottom: around its centre, or around the outline's points.
   double left = numbers[1], top = numbers[2], right = left, bottom = top;
   if (numbers.size() == 5) {
     const double width = numbers[3], height = numbers[4];
     if (width < 0 || height < 0) {
-      fail_line(at, cat(width < 0 ? "width" : "height", ": got ", shortest(std::min(width, height)),
+      fail_line(at, cat(width < 0 ? "width" : "height", ": got ", words[width < 0 ? 3 : 4],
                         ", want 0 to 1"));
     }
     left -= width / 2;

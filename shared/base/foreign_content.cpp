@@ -54,6 +54,13 @@ constexpr Signature kSignatures[] = {
     {"7z\xBC\xAF"sv, "a 7z archive", kUnpack},
     {"Rar!"sv, "a RAR archive", kUnpack},
     {"PAR1"sv, "a Parquet table", "export the annotations as text"},
+    {"\0\5\x16\7"sv, "what macOS keeps beside a file (AppleDouble)",
+     "give the file whose name lacks the \"._\" in front"},
+    {"\x80\2"sv, "a Python pickle", ""},
+    {"\x80\3"sv, "a Python pickle", ""},
+    {"\x80\4"sv, "a Python pickle", ""},
+    {"\x80\5"sv, "a Python pickle", ""},
+    {"\x93NUMPY"sv, "a NumPy array (.npy)", ""},
     {"SQLite format 3"sv, "an SQLite database", "export the annotations as text"},
     {"\xFF\xD8\xFF"sv, "a JPEG image", ""},
     {"\x89PNG"sv, "a PNG image", ""},
@@ -71,6 +78,11 @@ struct JsonTraits {
 constexpr JsonTraits kJson[] = {
     {{"_via_img_metadata"}, "VGG Image Annotator (VIA)", kVia},
     {{"shape_attributes", "region_attributes"}, "VGG Image Annotator (VIA)", kVia},
+    {{"vid", "xy"}, "VGG Image Annotator (VIA), version 3", kExportOther},
+    {{"_cls", "filepath"},
+     "FiftyOne",
+     "in Python: dataset.export(labels_path=\"coco.json\", "
+     "dataset_type=fiftyone.types.COCODetectionDataset)"},
     {{"segments_info"}, "COCO's panoptic segmentation", kGiveInstances},
     {{"caption", "image_id"}, "COCO's captions", kGiveInstances},
     {{"neg_category_ids"},
@@ -110,11 +122,18 @@ bool is_video(std::string_view start) {
          (has(0, "RIFF") && has(8, "AVI "));
 }
 
-// Without a byte order mark: of the first two characters, one byte each is NUL.
+// Without a byte order mark: of the first two characters, one byte each is NUL, the other none that
+// binary files begin with (DICOM: 8, 0, 5, 0).
 bool is_utf16(std::string_view start) {
   if (start.size() < 4) return false;
-  const auto is_nul = [&](std::size_t i) { return start[i] == '\0'; };
-  return is_nul(0) != is_nul(1) && is_nul(0) == is_nul(2) && is_nul(1) == is_nul(3);
+  const auto is_text = [&](std::size_t i) {
+    const auto byte = static_cast<unsigned char>(start[i]);
+    return byte >= ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+  };
+  const auto is_low = [&](std::size_t i, std::size_t high) {
+    return start[high] == '\0' && start[high + 2] == '\0' && is_text(i) && is_text(i + 2);
+  };
+  return is_low(0, 1) || is_low(1, 0);
 }
 
 constexpr const char* kImportHint =
@@ -200,6 +219,11 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
 }  // namespace
 
 std::optional<ForeignContent> foreign_content(std::string_view start) {
+  constexpr std::size_t kNameInZip = 30, kMostNameBytes = 100;
+  if (start.starts_with("PK\3\4") && start.size() > kNameInZip &&
+      start.substr(kNameInZip, kMostNameBytes).find(".npy") != std::string_view::npos) {
+    return ForeignContent{.what = "a NumPy archive (.npz)"};
+  }
   for (const Signature& one : kSignatures) {
     if (start.starts_with(one.bytes)) return ForeignContent{.what = one.what, .cure = one.cure};
   }

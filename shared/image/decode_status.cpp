@@ -20,6 +20,8 @@ struct Signature {
 
 using namespace std::string_view_literals;
 
+constexpr const char* kDicomCure = ": dcmj2pnm (DCMTK) makes a PNG of it";
+
 // What collections really hold under .jpg names, failed downloads included.
 constexpr std::array kSignatures = {
     Signature{0, "\xFF\xD8\xFF"sv, "JPEG"},
@@ -39,7 +41,10 @@ constexpr std::array kSignatures = {
     Signature{0, "\xFF\x4F\xFF\x51"sv, "JPEG 2000", ": opj_decompress makes a PNG of it"},
     Signature{0, "\0\0\0\x0CJXL "sv, "JPEG XL", ": djxl makes a PNG of it"},
     Signature{0, "\xFF\x0A"sv, "JPEG XL", ": djxl makes a PNG of it"},
-    Signature{128, "DICM"sv, "DICOM", ": dcmj2pnm (DCMTK) makes a PNG of it"},
+    Signature{128, "DICM"sv, "DICOM", kDicomCure},
+    Signature{0, "\2\0\0\0UL"sv, "DICOM", kDicomCure},  // without its 128 bytes in front
+    Signature{0, "\x08\0\5\0"sv, "DICOM", kDicomCure},
+    Signature{0, "\x08\0\0\0"sv, "DICOM", kDicomCure},
     Signature{0, "8BPS"sv, "Photoshop"},
     Signature{0, "%PDF"sv, "PDF"},
     Signature{0, "<?xml"sv, "XML"},

@@ -1,6 +1,9 @@
 #include "shared/image/orientation.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -13,6 +16,7 @@ namespace {
 constexpr int kUpright = 1;
 constexpr std::uint16_t kOrientationTag = 0x0112, kShortType = 3;
 constexpr std::size_t kEntryBytes = 12;
+constexpr std::size_t kMostExifBytes = 1 << 16;       // of a chunk: the first directory is in them
 constexpr std::string_view kExifMark("Exif\0\0", 6);  // of WebP and PNG some writers put it, too
 
 std::uint32_t number_of(std::string_view bytes, bool is_big_endian) {
@@ -66,15 +70,42 @@ std::string piece(ImageBytes& file, std::uint64_t at, std::size_t count) {
   return bytes;
 }
 
+// EXIF data as ImageMagick wrote them before PNG had eXIf: a tEXt or zTXt chunk of a name, their
+// number and hexadecimal digits, in lines. Empty for other texts.
+std::string exif_of_text(std::string_view chunk, bool is_compressed) {
+  constexpr std::string_view kName("Raw profile type exif\0", 22);
+  if (!chunk.starts_with(kName)) return "";
+  chunk.remove_prefix(kName.size());
+  std::string text(chunk);
+  if (is_compressed && !chunk.empty()) {
+    text.assign(4 * kMostExifBytes, '\0');
+    uLongf count = text.size();  // what there is of a damaged one
+    uncompress(reinterpret_cast<Bytef*>(text.data()), &count,
+               reinterpret_cast<const Bytef*>(chunk.data() + 1), chunk.size() - 1);
+    text.resize(count);
+  }
+  const std::size_t number = std::min(text.find_first_of("0123456789"), text.size());
+  text.erase(0, text.find('\n', number));
+  std::erase(text, '\n');
+  std::string exif;
+  unsigned char byte = 0;
+  for (std::size_t at = 0; at + 2 <= text.size(); at += 2) {
+    const char* const end = text.data() + at + 2;
+    if (std::from_chars(end - 2, end, byte, 16).ptr != end) break;
+    exif += static_cast<char>(byte);
+  }
+  return exif;
+}
+
 // The first EXIF data of a JPEG's segments or of the chunks of a PNG or WebP; empty: none.
 std::string exif_of(ImageBytes& file, const std::string& format) {
-  constexpr std::size_t kMostBytes = 1 << 16;  // of a chunk: the first directory is in them
-  constexpr int kMostPieces = 1 << 20;         // a PNG has one for each 8 KiB
+  constexpr int kMostPieces = 1 << 20;  // a PNG has one for each 8 KiB
   const bool is_jpeg = format == "JPEG", is_png = format == "PNG";
   std::uint64_t at = is_jpeg ? 2 : is_png ? 8 : 12;
+  std::string of_text;
   for (int i = 0; i < kMostPieces; ++i) {
     const std::string head = piece(file, at, is_jpeg ? 4 : 8);
-    if (head.size() < (is_jpeg ? 4 : 8)) return "";
+    if (head.size() < (is_jpeg ? 4 : 8)) return of_text;
     if (is_jpeg) {
       const std::uint32_t length = number_of(head.substr(2), true);
       const bool is_fill = head.starts_with("\xFF\xFF");
@@ -84,8 +115,13 @@ std::string exif_of(ImageBytes& file, const std::string& format) {
       at += is_fill ? 1 : 2 + length;
     } else {
       const std::uint64_t length = number_of(head.substr(is_png ? 0 : 4, 4), is_png);
-      if (head.substr(is_png ? 4 : 0, 4) == (is_png ? "eXIf" : "EXIF")) {
-        return piece(file, at + 8, std::min<std::uint64_t>(length, kMostBytes));
+      const std::string name = head.substr(is_png ? 4 : 0, 4);
+      const auto content = [&] {
+        return piece(file, at + 8, std::min<std::uint64_t>(length, kMostExifBytes));
+      };
+      if (name == (is_png ? "eXIf" : "EXIF")) return content();
+      if (is_png && of_text.empty() && (name == "tEXt" || name == "zTXt")) {
+        of_text = exif_of_text(content(), name == "zTXt");
       }
       at += 8 + length + (is_png ? 4 : length % 2);
     }

@@ -47,6 +47,9 @@ std::vector<std::uint16_t> extra_samples(const TiffFile& file) {
 
 // What a sample is must be known, and how it looks must not be a matter of choice.
 std::optional<DecodeStatus> unknown_samples(const TiffFile& file) {
+  if (file.field<std::uint16_t>(TIFFTAG_COMPRESSION) == COMPRESSION_OJPEG) {
+    return unsupported("of JPEG in its withdrawn form (compression 6; want 7: tiffcp -c jpeg)");
+  }
   const auto bits = file.field<std::uint16_t>(TIFFTAG_BITSPERSAMPLE);
   switch (file.field<std::uint16_t>(TIFFTAG_SAMPLEFORMAT)) {
     case SAMPLEFORMAT_UINT:

@@ -105,7 +105,7 @@ class TiffFile {
     if (whole == 0 || whole > most_bytes_) {
       return cat("its ", kind, "s take ", whole, " bytes each (want at most ", most_bytes_, ")");
     }
-    if (compression == COMPRESSION_OJPEG) return "";  // whose places are in other tags
+    if (compression == COMPRESSION_OJPEG) return "";  // refused: unknown_samples()
     const std::uint64_t end = bytes_.size_bytes(), listed = listed_part_count();
     const std::uint32_t count = part_count();
     for (std::uint32_t part = 0; part < count; ++part) {

@@ -39,6 +39,10 @@ TEST(ForeignContent, IsNamedByItsFirstBytes) {
       {"\xFF\xFE\0\0{\0\0\0"s, "UTF-32 text"},
       {"\x1F\x8B\x08\0"s, "a gzip archive"},
       {"PK\x03\x04", "a zip archive"},
+      {"PK\x03\x04" + std::string(26, '\0') + "boxes.npy\x93NUMPY", "a NumPy archive (.npz)"},
+      {"\x93NUMPY\1\0"s, "a NumPy array (.npy)"},
+      {"\x80\4\x95\0"s, "a Python pickle"},
+      {"\0\5\x16\7\0\2"s, "what macOS keeps beside a file (AppleDouble)"},
       {"file" + std::string(253, '\0') + "ustar", "a tar archive"},
       {"\0\0\0\x20"
        "ftypisom"s,
@@ -66,6 +70,7 @@ TEST(ForeignContent, APhotographInHeifIsNoVideo) {
 }
 
 TEST(ForeignContent, TextOfAnyLanguageIsNone) {
+  EXPECT_EQ(kind_of("\x08\0\5\0"s), "text") << "a DICOM file, no UTF-16";
   for (const char* text : {"{", "[]", "cat\ndog\n", "<unknown>\ncat\n", "\xE7\x8C\xAB\n", "-1",
                            "version: 1\nnames: [cat]\n"}) {
     EXPECT_EQ(kind_of(text), "text") << text;
@@ -88,7 +93,12 @@ TEST(ForeignJson, IsNamedByItsKeys) {
        "Supervisely"},
       {R"({"annotations": [{"segments_info": [], "file_name": "a.png"}]})", "panoptic"},
       {R"({"annotations": [{"image_id": 1, "id": 2, "caption": "A cat."}]})", "captions"},
-      {R"({"images": [{"coco_url": "http://a/b.jpg", "neg_category_ids": []}]})", "LVIS"}};
+      {R"({"images": [{"coco_url": "http://a/b.jpg", "neg_category_ids": []}]})", "LVIS"},
+      {R"({"file": {"1": {"fid": "1", "fname": "0.jpg"}}, "metadata": {"1_a": {"vid": "1", "flg": 0,
+           "z": [], "xy": [2, 10, 10, 20, 20], "av": {"1": "a"}}}})",
+       "version 3"},
+      {R"({"samples": [{"filepath": "data/0.jpg", "ground_truth": {"_cls": "Detections"}}]})",
+       "FiftyOne"}};
   for (const auto& [text, tool] : known) {
     const auto foreign = foreign_json(text);
     ASSERT_TRUE(foreign) << text;

@@ -14,6 +14,7 @@ namespace retina {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 using Box = std::array<double, 4>;
 
@@ -127,6 +128,10 @@ TEST(Doubts, BoxesThatAnImageHasTwiceAreTold) {
             "2 boxes repeat another one of the same image and class (first: a.jpg (image 1), "
             "annotations 10 and 20): a detection finds one of the two, and the other counts as "
             "missed; remove them");
+  truth.annotations[1].bbox[0] += 1e-6;
+  EXPECT_THAT(doubled_boxes(truth.images, Listed(truth, 2)), StartsWith("2 boxes repeat"));
+  truth.annotations[1].bbox[0] += 0.02;
+  EXPECT_THAT(doubled_boxes(truth.images, Listed(truth, 2)), StartsWith("1 box repeats"));
   truth.annotations[1].category_id = 2;
   truth.annotations[3].iscrowd = true;
   EXPECT_EQ(doubled_boxes(truth.images, Listed(truth, 2)), "");

@@ -53,6 +53,28 @@ class HostileModel : public testing::Test {
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     EXPECT_FALSE(path_exists(*folder_ / "found"));
   }
+  // A foreign graph under our header: a constant that points outside of the image.
+  static std::string crashing() {
+    onnx::ModelProto model = as_message(model_);
+    onnx::GraphProto& graph = *model.mutable_graph();
+    graph.clear_node();
+    graph.clear_initializer();
+    graph.mutable_output()->DeleteSubrange(1, graph.output_size() - 1);
+    onnx::TensorProto& place = *graph.add_initializer();
+    place.set_name("place");
+    place.set_data_type(onnx::TensorProto::INT64);
+    place.add_dims(1);
+    place.add_dims(4);
+    const std::int64_t numbers[] = {std::int64_t{1} << 40, 0, 0, 0};
+    place.set_raw_data(numbers, sizeof numbers);
+    onnx::NodeProto& node = *graph.add_node();
+    node.set_op_type("GatherND");
+    node.add_input("images");
+    node.add_input("place");
+    node.add_output("boxes");
+    return sealed(model.SerializeAsString());
+  }
+
   static TestFolder* folder_;
   static std::string model_;
 };

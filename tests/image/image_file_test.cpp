@@ -435,6 +435,11 @@ TEST(ImageFile, IsToldByItsContent) {
             "not a JPEG, PNG, TIFF or WebP but a JPEG XL file: djxl makes a PNG of it");
   EXPECT_EQ(decode(std::string(128, '\0') + "DICM", out).problem,
             "not a JPEG, PNG, TIFF or WebP but a DICOM file: dcmj2pnm (DCMTK) makes a PNG of it");
+  for (const std::string& bare :
+       {std::string("\x08\0\5\0CS\x0A\0ISO_IR 100", 18),
+        std::string("\x08\0\0\0\4\0\0\0\x9A\1\0\0", 12), std::string("\2\0\0\0UL\4\0", 8)}) {
+    EXPECT_THAT(decode(bare, out).problem, HasSubstr("but a DICOM file")) << "without a preamble";
+  }
   EXPECT_EQ(decode("hello", out).problem, "not a JPEG, PNG, TIFF or WebP: starts with 68 65 6c 6c");
 }
 

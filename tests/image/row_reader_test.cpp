@@ -292,6 +292,28 @@ TEST(RowReader, ATiffThatListsTooFewPartsIsDamaged) {
   EXPECT_FALSE(decode_whole(bytes, out).ok);
 }
 
+// libtiff takes memory for all of its pixels, whatever the file holds.
+TEST(RowReader, JpegInItsWithdrawnFormIsRefused) {
+  const Files files;
+  const std::string bytes = raw_tiff({{256, 4, {13000}},
+                                      {257, 4, {13000}},
+                                      {258, 3, {8, 8, 8}},
+                                      {259, 3, {6}},
+                                      {262, 3, {6}},
+                                      {273, 4, {8}},
+                                      {277, 3, {3}},
+                                      {278, 4, {13000}},
+                                      {279, 4, {100}},
+                                      {513, 4, {8}},
+                                      {514, 4, {100}}},
+                                     encode_jpeg(Image(64, 64), 90));
+  Image out;
+  for (const std::string& problem :
+       {decode_whole(bytes, out).problem, RowReader(files.write(bytes)).status().problem}) {
+    EXPECT_THAT(problem, HasSubstr("JPEG in its withdrawn form (compression 6"));
+  }
+}
+
 TEST(RowReader, PartsThatAreNotInTheFileAreDamageAndNotItsHeaderAsPixels) {
   const Files files;
   const std::string pixels(20 * 10 * 3, 'x');

@@ -50,6 +50,28 @@ struct SmallCsv : SmallSource {
   }
 };
 
+TEST(Csv, QuotedNamesMayGoOnOverLines) {
+  const std::string header = "image_path,xmin,ymin,xmax,ymax,label\n";
+  EXPECT_EQ(SmallCsv(header + "a.jpg,1,2,5,10,\"snowy\nowl\"\na.jpg,3,4,8,10,\"elk\r\n, old\"\r\n")
+                .boxes(),
+            (std::vector<std::string>{"a.jpg: snowy owl 1 2 4 8", "a.jpg: elk , old 3 4 5 6"}));
+  EXPECT_EQ(
+      SmallCsv("label,image_path,xmin,ymin,xmax,ymax\n\"snowy\n\nowl\",a.jpg,1,2,5,10\n").boxes(),
+      (std::vector<std::string>{"a.jpg: snowy owl 1 2 4 8"}));
+  // Quotes that nobody closed, in the middle of a name and before one.
+  for (const char* const name : {"5\" pipe", "\"pipe"}) {
+    EXPECT_EQ(SmallCsv(header + "a.jpg,1,2,5,10," + name + "\na.jpg,3,4,8,10,elk\n").boxes().size(),
+              2U)
+        << name;
+  }
+}
+
+TEST(Csv, EchoesNumbersAsTheFileHasThem) {
+  const std::string header = "image_path,xmin,ymin,xmax,ymax,label\n";
+  EXPECT_THAT(SmallCsv(header + "a.jpg,1.10,2,0.500,10,elk\n").refused(),
+              HasSubstr("xmax (0.500) is less than xmin (1.10)"));
+}
+
 TEST(Csv, ReadsTheHeadersOfOtherTools) {
   const std::vector<std::string> wanted{"a.jpg: elk 1 2 4 8", "a.jpg: owl 3 4 5 6", "b.jpg:"};
   // DeepForest, and its row for an image without boxes; the same with pandas' row numbers.

@@ -419,10 +419,10 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"YoloHasTooFewNumbers", kYolo, "labels/a.txt", "1 .5 .5 .25 .25", "1 .5 .5",
                "line 2: has 3 numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the points of "
                "an outline"},
-        Damage{"YoloHasPixels", kYolo, "labels/a.txt", "0 .5", "0 320",
-               "line 1: coordinate: got 320, want 0 to 1, a share of the image's side"},
+        Damage{"YoloHasPixels", kYolo, "labels/a.txt", "0 .5", "0 320.00",
+               "line 1: coordinate: got 320.00, want 0 to 1, a share of the image's side"},
         Damage{"YoloHasANegativeSize", kYolo, "labels/a.txt", ".25 .25", ".25 -.005",
-               "line 1: height: got -0.005, want 0 to 1"},
+               "line 1: height: got -.005, want 0 to 1"},
         Damage{"YoloHasAnIndexThatIsNone", kYolo, "data.yaml", "[owl, elk]", "{0: owl, one: elk}",
                "line 2: index of names: got \"one\", want a number"},
         Damage{"YoloHasAName", kYolo, "labels/a.txt", "0 .5", "owl .5",
