@@ -10,7 +10,7 @@
 
 namespace retina::checkpoint_format {
 
-inline constexpr int kVersion = 1;
+inline constexpr int kVersion = 2;
 inline constexpr const char* kIndexRecord = "retina/index.json";
 inline constexpr const char* kPickleRecord = "data.pkl";
 inline constexpr const char* kModelGroup = "model";

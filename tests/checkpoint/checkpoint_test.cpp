@@ -265,14 +265,26 @@ TEST(Checkpoint, AnInferenceModelOfOursIsSaidToBeOne) {
 
 TEST(Checkpoint, ANewerFormatVersionSaysUpdate) {
   const TestFolder folder;
-  write_with_index(folder / "c.pt", R"({"format_version":2})");
+  write_with_index(folder / "c.pt", R"({"format_version":3})");
   try {
     load_checkpoint(folder / "c.pt");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_THAT(error.what(), HasSubstr("newer version (format got 2, want 1)"));
+    EXPECT_THAT(error.what(), HasSubstr("newer version (format got 3, want 2)"));
     EXPECT_THAT(error.hint(), HasSubstr("update"));
+  }
+}
+
+TEST(Checkpoint, OneOfAnEarlierBuildSaysTrainAgain) {
+  const TestFolder folder;
+  write_with_index(folder / "c.pt", R"({"format_version":1})");
+  try {
+    load_checkpoint(folder / "c.pt");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("an earlier version (format got 1, want 2)"));
+    EXPECT_THAT(error.hint(), HasSubstr("train or convert again"));
   }
 }
 
@@ -286,7 +298,7 @@ TEST(Checkpoint, ATensorLargerThanItsRecordIsRefused) {
         R"("dtype":"float31","shape":[2],"strides":[1],"record":0)",
         R"("dtype":"float32","shape":[2],"strides":[1],"record":1)"}) {
     write_with_index(folder / "c.pt",
-                     cat(R"({"format_version":1,"trainer":"{}","config":"{}",)",
+                     cat(R"({"format_version":2,"trainer":"{}","config":"{}",)",
                          R"("categories":[],"optimizer":[],"model":[{"name":"a",)", tensor, "}]}"));
     EXPECT_EQ(kind_of_loading(folder / "c.pt"), ErrorKind::kData) << tensor;
   }
@@ -305,7 +317,7 @@ std::string answer_to(const std::string& path, const std::string& bytes) {
 }
 
 std::string index_of(const std::string& tensors) {
-  return cat(R"({"format_version":1,"trainer":"{}","config":"{}","categories":[],)",
+  return cat(R"({"format_version":2,"trainer":"{}","config":"{}","categories":[],)",
              R"("optimizer":[],"model":[)", tensors, "]}");
 }
 constexpr const char* kTwoFloats =
