@@ -276,6 +276,12 @@ std::optional<std::string> OnnxPattern::difference(std::string_view file) const 
   return std::nullopt;
 }
 
+void CheckedModel::throw_if_foreign(const std::string& path) const {
+  if (problem.empty()) return;
+  throw Error(ErrorKind::kData, cat(path, ": ", problem),
+              is_broken ? cat("copy the file again; or ", kForeignModelHint) : kForeignModelHint);
+}
+
 CheckedModel read_onnx_model(const std::string& path) {
   const FileReader file(path);
   CheckedModel checked;
@@ -300,11 +306,8 @@ CheckedModel read_onnx_model(const std::string& path) {
   } else if (file.size_bytes() <= kMostFileBytes) {
     broken = onnx_seal_problem(path);
   }
-  if (!broken.empty()) {
-    throw Error(ErrorKind::kData, cat(path, ": ", broken),
-                cat("copy the file again; or ", kForeignModelHint));
-  }
-  if (difference) throw Error(ErrorKind::kData, cat(path, ": ", *difference), kForeignModelHint);
+  checked.is_broken = !broken.empty();
+  checked.problem = checked.is_broken ? broken : difference.value_or("");
   return checked;
 }
 

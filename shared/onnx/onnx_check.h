@@ -38,17 +38,24 @@ class OnnxPattern {
 
 // The next step where a file is refused.
 inline constexpr const char* kForeignModelHint =
-    "convert the checkpoint with this version's retina-convert; other models' detections can be "
-    "scored: retina-eval --detections";
+    "convert the checkpoint with this version's retina-convert; retina-eval --detections scores "
+    "what any model found";
 
 struct CheckedModel {
   InferenceHeader header{};
   std::string bytes{};  // the file's
+  // What retina-convert never writes; empty for a model that it can have written.
+  std::string problem{};
+  // `problem` is that the file was damaged, or changed by a program that does not seal.
+  bool is_broken = false;
+
+  // Throws Error{kData} for a problem.
+  void throw_if_foreign(const std::string& path) const;
 };
 
 // Reads and checks an inference model, reading no more than a model with its header can have.
-// Throws kNoInput, kIo, and kData for one that retina-convert cannot have written: damaged, changed
-// by a program that does not seal, or foreign.
+// Throws kNoInput, kIo, and kData for a file without a header; what `problem` says is left to the
+// caller.
 CheckedModel read_onnx_model(const std::string& path);
 
 // The same of a file's bytes. Throws Error{kData} beginning with `subject` for a problem, too.

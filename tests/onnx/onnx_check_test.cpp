@@ -445,13 +445,16 @@ TEST(OnnxCheck, AFileIsReadNoFurtherThanItsModelGoes) {
   const InferenceHeader header = header_of(classifier_config());
   const std::string file = sealed(small_model(header).bytes);
   write_file_atomically(folder / "m.onnx", file);
-  EXPECT_EQ(read_onnx_model(folder / "m.onnx").bytes, file);
+  CheckedModel checked = read_onnx_model(folder / "m.onnx");
+  EXPECT_EQ(checked.problem, "");
+  EXPECT_EQ(checked.bytes, file);
   // A sealed one that goes on.
   const std::string longer = sealed(small_model(header).bytes + std::string("\x72\x80\x80\x40", 4) +
                                     std::string(1 << 20, '\0'));
   write_file_atomically(folder / "m.onnx", longer);
-  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { read_onnx_model(folder / "m.onnx"); }),
-              HasSubstr("more behind its metadata"));
+  checked = read_onnx_model(folder / "m.onnx");
+  EXPECT_THAT(checked.problem, HasSubstr("more behind its metadata"));
+  EXPECT_EQ(checked.bytes.size(), file.size() + 1);
 }
 
 TEST(OnnxCheck, ADamagedFileIsDamagedNotForeign) {
@@ -460,7 +463,9 @@ TEST(OnnxCheck, ADamagedFileIsDamagedNotForeign) {
   const std::size_t header_place = file.find("\"format_version\"");
   ASSERT_NE(header_place, std::string::npos);
   const auto refusal = [&] {
-    return refusal_of(ErrorKind::kData, [&] { read_onnx_model(folder / "m.onnx"); });
+    return refusal_of(ErrorKind::kData, [&] {
+      read_onnx_model(folder / "m.onnx").throw_if_foreign(folder / "m.onnx");
+    });
   };
   for (const std::size_t place : {std::size_t{1}, std::size_t{100}, file.size() / 2, header_place,
                                   file.find("class 1"), file.find("cifar-cnn"), file.size() - 60}) {
@@ -487,13 +492,16 @@ TEST(OnnxCheck, NamesHaveALineEach) {
 }
 
 // As other tools save a model: the seal is there, and no longer that of the content.
-TEST(OnnxCheck, OneThatAnotherToolSavedIsRefused) {
+TEST(OnnxCheck, OneThatAnotherToolSavedIsLeftToTheCaller) {
   const TestFolder folder;
-  onnx::ModelProto model = as_message(sealed(small_model(header_of(classifier_config())).bytes));
+  const InferenceHeader header = header_of(classifier_config());
+  onnx::ModelProto model = as_message(sealed(small_model(header).bytes));
   model.set_producer_name("another tool");
   write_file_atomically(folder / "m.onnx", model.SerializeAsString());
-  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { read_onnx_model(folder / "m.onnx"); }),
-              HasSubstr("damaged or changed"));
+  const CheckedModel checked = read_onnx_model(folder / "m.onnx");
+  EXPECT_TRUE(checked.is_broken);
+  EXPECT_EQ(checked.header.config_json, header.config_json);
+  EXPECT_THAT(checked.problem, HasSubstr("damaged or changed"));
 }
 
 TEST(OnnxCheck, RefusesBytesInOneLineWithTheFirstDifference) {
