@@ -159,8 +159,8 @@ const std::map<std::string, Cli::Settings>& recipes() {
         {"images-per-rank", "32"}}},
       // From scratch, batch norm and heads begin at random: AdamW gets them going in the few
       // thousand steps of a small set, as in jobs/demo.json; the average of the weights evens out
-      // its noise. The losses and the order of images found most on three small sets: README, "What
-      // they bring".
+      // its noise. The losses and the order of images found most on three small sets:
+      // docs/measurements.md.
       {kSmallRecipe,
        {{"optimizer", "adamw"},
         {"lr", "4e-4"},

@@ -11,7 +11,7 @@ import shlex
 # Their commands run in this order. The pages of jobs/ have tests of their own (tests/jobs).
 PAGES = ["README.md", "preprocess/README.md", "train/README.md", "evaluate/README.md",
          "convert/README.md", "python/README.md", "docker/README.md", "tests/README.md",
-         "docs/README.md", "docs/programs.md",
+         "docs/README.md", "docs/programs.md", "docs/measurements.md",
          "docs/coming-from-ultralytics.md", "docs/coming-from-torchvision.md",
          "docs/coming-from-detectron2.md", "docs/coming-from-keras-retinanet.md", "docs/large-images.md", "docs/faq.md",
          "docs/troubleshooting.md"]

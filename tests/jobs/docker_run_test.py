@@ -40,7 +40,6 @@ case $verb in
   *) echo "docker: $verb" >&2; exit 64 ;;
 esac
 """
-RUNS_THE_IMAGE_ITSELF = "make image-test"
 
 
 class DockerRun(unittest.TestCase):
@@ -147,7 +146,7 @@ class DockerRun(unittest.TestCase):
         self.assertEqual(self.calls.read_text().splitlines().count("--threads"), 2)
 
     def container_lines(self):
-        """The lines of README and of docker's pages that need the image, in order."""
+        """The lines of all pages that show how to run the image, in order."""
         lines = []
         for page in (*readme_commands.PAGES, "jobs/docker/README.md"):
             commands = readme_commands.commands_of((SOURCE / page).read_text())
@@ -178,10 +177,8 @@ class DockerRun(unittest.TestCase):
     def test_the_pages_container_lines_run_in_order(self):
         lines = self.container_lines()
         self.assertEqual(lines[0].split("#")[0].strip(), "make image")
-        self.assertIn(RUNS_THE_IMAGE_ITSELF, [line.split("#")[0].strip() for line in lines])
-        ran = self.run_lines([line for line in lines
-                              if line.split("#")[0].strip() != RUNS_THE_IMAGE_ITSELF])
-        self.assertGreaterEqual(len(ran), 9)
+        ran = self.run_lines(lines)
+        self.assertGreaterEqual(len(ran), 7)
         self.assertEqual(set(ran), {"retina-batch:0.1.0"})
 
     def test_an_image_that_was_not_built_is_not_run(self):

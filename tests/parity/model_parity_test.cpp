@@ -1,6 +1,6 @@
 // The whole network against torchvision, both versions on two backbones: same weights and images,
-// same outputs, losses, gradients, detections and AP. The bounds are the project's promise (README,
-// "Exactness").
+// same outputs, losses, gradients, detections and AP. The bounds are the project's promise
+// (docs/measurements.md, "Exactness").
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
