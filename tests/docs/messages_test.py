@@ -42,7 +42,7 @@ class Messages(unittest.TestCase):
     def test_the_page_quotes_only_messages_of_the_sources(self):
         texts = list(sources())
         messages = quoted_messages(PAGE.read_text())
-        self.assertGreater(len(messages), 60)
+        self.assertGreater(len(messages), 50)
         for message in messages:
             fragments = fragments_of(message)
             with self.subTest(message):
