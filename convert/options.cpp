@@ -12,6 +12,9 @@
 namespace retina {
 namespace {
 
+// What the program does, for the rules of its options.
+constexpr unsigned kConvert = 1, kImport = 2;
+
 // Names of models in a repository; jobs/ has the first, too.
 constexpr const char* kDetectorName = "coco_retinanet";
 constexpr const char* kClassifierName = "classifier";
@@ -48,7 +51,7 @@ void check_output_name(const ConvertOptions& options) {
 
 }  // namespace
 
-void ConvertOptions::validate() const {
+void ConvertOptions::validate(const Cli& given) const {
   const auto refuse = [](const std::string& problem) {
     throw Error(ErrorKind::kUsage, problem, "retina-convert --help");
   };
@@ -57,20 +60,8 @@ void ConvertOptions::validate() const {
                            : "--checkpoint and --import are both given");
   }
   if (output.empty()) refuse("--output: is required");
-  // What has no meaning for the one of the two that was given.
   const bool imports = !weights.empty();
-  const auto only_for = [&](bool import, bool is_given, const char* names) {
-    if (!is_given || import == imports) return;
-    refuse(cat(names, " for ", import ? "--import" : "--checkpoint", " only"));
-  };
-  only_for(true, !categories.empty(), "--categories: is");
-  only_for(true, norm_eps.has_value(), "--norm-eps: is");
-  only_for(true, anchor_sizes || min_side_px || max_side_px,
-           "--anchor-sizes, --min-side and --max-side: are");
-  only_for(true, import_task.has_value(), "--task: is");
-  only_for(false, onnx_weights != WeightType::kF32 || !onnx_static.empty() || no_postprocess,
-           "--weights, --onnx-static and --no-postprocess: are");
-  only_for(false, !repository.empty(), "--repository: is");
+  given.check_mode(imports ? kImport : kConvert, imports ? "--import" : "--checkpoint");
   check_output_name(*this);
   // What excludes or needs another option.
   if (import_task == Task::kClassification && anchor_sizes) {
@@ -82,25 +73,16 @@ void ConvertOptions::validate() const {
   if (!repository.empty() && no_postprocess) {
     refuse("--repository: the service gives detections (got --no-postprocess)");
   }
-  if (repository.empty() && !service_name.empty()) refuse("--service-name: needs --repository");
   if (!service_name.empty() && !is_service_name(service_name)) {
     refuse(cat("--service-name: not a name (got \"", service_name,
                "\", want letters, digits, _ . -, at most 128)"));
   }
   // Values.
   onnx_form();
-  if (norm_eps && !(*norm_eps >= 0 && *norm_eps < 1)) {
-    refuse(cat("--norm-eps: out of range (got ", *norm_eps, ", want 0 to 1)"));
-  }
   ModelConfig import_model = import_config();
   import_model.class_count = 1;  // known when the file is read
   import_model.validate();
   postprocess().validate();
-  for (const auto& [name, count] : {std::pair{"--calibration-images", calibration_image_count},
-                                    {"--verification-images", verification_image_count}}) {
-    if (count >= 1 && count <= 10000) continue;
-    refuse(cat(name, ": out of range (got ", count, ", want 1 to 10000)"));
-  }
 }
 
 void ConvertOptions::check_task(Task task) const {
@@ -168,45 +150,56 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.choice(
       "weights", options.onnx_weights, kWeightTypes,
       "how they are stored: f16 halves the file; int8 (with --data) quarters it and is faster "
-      "on CPUs");
+      "on CPUs",
+      {.modes = kConvert});
   cli.option("onnx-static", options.onnx_static, "HxW",
-             "all images have this size, for runtimes that want to know it; unset: any size");
+             "all images have this size, for runtimes that want to know it; unset: any size",
+             {.modes = kConvert});
   cli.flag("no-postprocess", options.no_postprocess,
-           "of a detector: give every anchor's box and scores, suppress nothing");
+           "of a detector: give every anchor's box and scores, suppress nothing",
+           {.modes = kConvert});
   cli.option("calibration-images", options.calibration_image_count, "COUNT",
-             "int8: images of --data for calibration and for the accuracy that it reports");
+             "int8: images of --data for calibration and for the accuracy that it reports",
+             {.least = 1, .most = 10'000});
   cli.group("Serving");
   cli.option("repository", options.repository, "DIR",
-             "also write DIR/NAME/ as NVIDIA Triton and MLServer load it");
+             "also write DIR/NAME/ as NVIDIA Triton and MLServer load it", {.modes = kConvert});
   cli.option("service-name", options.service_name, "NAME",
-             cat("of the model there [", kDetectorName, ", a classifier's ", kClassifierName, "]"));
+             cat("of the model there [", kDetectorName, ", a classifier's ", kClassifierName, "]"),
+             {.needs = "repository"});
   cli.group("Weights of torchvision");
   cli.option("import", options.weights, "WEIGHTS.pth",
              "RetinaNet (v1 or v2) or ImageNet classifier, as torch.save writes them");
   cli.choice("task", options.import_task, kTaskOptions,
              "what the checkpoint is for: of a classifier, detect takes the backbone, classify its "
-             "last layer too; unset: detect");
+             "last layer too; unset: detect",
+             {.modes = kImport});
   cli.option("categories", options.categories, "FILE|coco",
              "names of its classes: annotations.json, for classify also a text with a name a line "
-             "[coco for 91 classes]");
+             "[coco for 91 classes]",
+             {.modes = kImport});
   cli.option("norm-eps", options.norm_eps, "EPS",
              "added to the variance in batch norm [0 for 91 classes of v1, MobileNetV3 classifier "
              "0.001, else "
-             "1e-05]");
+             "1e-05]",
+             {.least = 0, .below = 1, .modes = kImport});
   const std::string resnet = ModelConfig{}.backbone;
   const InputSides detector = default_sides(Task::kDetection, resnet),
                    classifier = default_sides(Task::kClassification, resnet);
   cli.option("anchor-sizes", options.anchor_sizes, "PX,PX,PX,PX,PX",
              cat("base anchor of P3..P7 that it was trained with; unset: ",
-                 anchor_sizes_text(ModelConfig{}.anchor_sizes)));
+                 anchor_sizes_text(ModelConfig{}.anchor_sizes)),
+             {.modes = kImport});
   cli.option("min-side", options.min_side_px, "PX",
              cat("its images are resized so that the shorter side is this; a classifier's: its "
                  "square; unset: ",
-                 detector.min_px, ", classify ", classifier.min_px));
+                 detector.min_px, ", classify ", classifier.min_px),
+             {.modes = kImport});
   cli.option("max-side", options.max_side_px, "PX",
              cat("but never the longer side past this; a classifier's: the shorter side that the "
                  "square is cut from; unset: ",
-                 detector.max_px, ", classify ", classifier.max_px));
+                 detector.max_px, ", classify ", classifier.max_px),
+             {.modes = kImport});
   cli.group("Detections of the model");
   const PostprocessOptions defaults;
   cli.option("score-threshold", options.score_threshold, "P",
@@ -218,13 +211,13 @@ void declare_options(Cli& cli, ConvertOptions& options) {
              cat("best detections kept per image; unset: ", defaults.max_detections));
   cli.group("Verification that the model equals the checkpoint");
   cli.option("verification-images", options.verification_image_count, "COUNT",
-             "images to compare on");
+             "images to compare on", {.least = 1, .most = 10'000});
   cli.urls({"data"});
   cli.option("data", options.verification_data, "SHARDS",
              "take them from here (default: generated)");
   cli.choice("device", options.device, kDeviceChoices,
              "where the checkpoint's network runs for it; the model runs on the CPU");
-  cli.validate([&options] { options.validate(); });
+  cli.validate([&options](const Cli& given) { options.validate(given); });
 }
 
 }  // namespace retina

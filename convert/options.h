@@ -48,7 +48,7 @@ struct ConvertOptions {
   bool overwrite = false;
 
   // Throws Error{kUsage} naming the option.
-  void validate() const;
+  void validate(const Cli& given) const;
   // Throws Error{kConfig} naming an option that was given and has no meaning for a checkpoint of
   // this task: only the checkpoint tells which that is.
   void check_task(Task task) const;

@@ -66,7 +66,7 @@ struct EvalOptions {
   bool overwrite = false;
 
   // Throws Error{kUsage} naming the option; touches no file.
-  void validate() const;
+  void validate(const Cli& given) const;
 
   bool compares() const { return !compare[0].empty(); }
   bool scores_only() const { return !detections.empty(); }

@@ -27,13 +27,16 @@
 namespace retina {
 namespace {
 
+// What the program does, for the rules of its options.
+constexpr unsigned kPack = 1, kPackCifar10 = 2, kOther = 4;
+
 struct CommandLine {
   PackOptions pack{};
   std::string verify{};  // folder
   std::string merge{};   // folder
   InspectOptions inspect{};
 
-  void validate() const {
+  void validate(const Cli& given) const {
     const bool packs = !pack.annotations.empty() || !pack.images.empty() || !pack.output.empty();
     const int modes = (packs ? 1 : 0) + (verify.empty() ? 0 : 1) + (merge.empty() ? 0 : 1) +
                       (inspect.folder.empty() ? 0 : 1);
@@ -41,12 +44,13 @@ struct CommandLine {
       throw Error(ErrorKind::kUsage, "packing, --merge, --verify and --inspect exclude each other",
                   "run them one after the other");
     }
-    if (!merge.empty() && (!pack.part.empty() || pack.parts > 0)) {
-      throw Error(ErrorKind::kUsage, "--merge takes all parts, whose number it finds itself",
-                  "leave --part and --parts out");
+    if (!verify.empty() || !merge.empty() || !inspect.folder.empty()) {
+      given.check_mode(kOther, !merge.empty() ? "--merge" : "--verify and --inspect");
+      return inspect.validate();
     }
-    inspect.validate();
-    if (verify.empty() && merge.empty() && inspect.folder.empty()) pack.validate();
+    const bool is_cifar10 = pack.format == AnnotationFormat::kCifar10;
+    given.check_mode(is_cifar10 ? kPackCifar10 : kPack, "--format cifar10");
+    pack.validate();
   }
 };
 
@@ -64,7 +68,8 @@ void declare_packing(Cli& cli, PackOptions& pack) {
   cli.option("annotations", pack.annotations, "PATH",
              "file or folder of --format; with folders, where --images is not divided by classes "
              "(ImageNet's validation set): lines of FILE,CLASS, or a class id a line for the "
-             "images in the order of their names, 1 for the first line of --classes");
+             "images in the order of their names, 1 for the first line of --classes",
+             {.modes = kPack});
   cli.option(
       "classes", pack.classes, "FILE",
       "lines of CLASS,ID or of a class name: with csv, voc and dota it fixes the ids, which are "
@@ -81,48 +86,61 @@ void declare_packing(Cli& cli, PackOptions& pack) {
   cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
   cli.option("split", pack.split, "SHARE",
              "write two sets, SHARDS/train with this share of the images and SHARDS/validation; "
-             "identical files go to the same one");
+             "identical files go to the same one",
+             {.above = 0, .below = 1});
   cli.option("split-by", pack.split_by, "folder|PATTERN",
              "keep groups of images, as frames of a video, on one side: those of one folder, or "
              "those whose file names have the same match of a regular expression, or of its first "
-             "(group)");
+             "(group)",
+             {.needs = "split"});
   cli.option(
       "scratch", pack.scratch, "DIR",
       "local disk: shards are built here, then copied to --output and checked; also for "
       "--verify and --inspect where SHARDS is a URL, or lies on a mount that cannot map files "
       "[beside the output]");
   cli.bytes("shard-size", pack.shard_size_bytes, "largest size of one shard file");
-  cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core");
+  cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core",
+             {.least = 0, .most = 1024});
   cli.option("max-side", pack.max_side_px, "PX",
-             "re-encode larger images so that the longer side is this; scales their boxes too");
-  cli.flag("convert", pack.convert, "also take PNG, TIFF and WebP images, which are re-encoded");
+             "re-encode larger images so that the longer side is this; scales their boxes too",
+             {.least = 1, .most = 65500, .modes = kPack});
+  cli.flag("convert", pack.convert, "also take PNG, TIFF and WebP images, which are re-encoded",
+           {.modes = kPack});
   cli.option("stretch", pack.stretch, "LOW,HIGH",
              "with --convert: also take TIFFs and PNGs of 9 to 16 bits a sample, and TIFFs of more "
              "than three bands "
              "the first three as red, green and blue; each channel is stretched between these two "
-             "percentiles of its image, as 2,98");
+             "percentiles of its image, as 2,98",
+             {.needs = "convert"});
   cli.choice("exif", pack.exif, kExifPolicies,
              "images whose EXIF data say that they are stored rotated: used as stored, as COCO's "
-             "annotations do; turned upright, for annotations of the upright image; or bad");
+             "annotations do; turned upright, for annotations of the upright image; or bad",
+             {.modes = kPack});
   cli.choice("encoding", pack.encoding, kImageEncodings,
              "re-encoded images and tiles: as JPEG, or as raw RGB pixels, larger but lossless");
   cli.option("quality", pack.quality, "Q",
-             "JPEG quality of re-encoded images and tiles, 1..100; default 90");
+             "JPEG quality of re-encoded images and tiles, 1..100; default 90",
+             {.least = 1, .most = 100, .modes = kPack});
   cli.choice("check", pack.check, kImageChecks,
              "decode every image, or read the headers alone: faster, but damage shows only when "
-             "training decodes it, or ends the packing where --tile meets it");
+             "training decodes it, or ends the packing where --tile meets it",
+             {.modes = kPack});
   cli.option("tile", pack.tile_px, "SIDE",
              "cut every image into overlapping tiles of this side in pixels, of which each is a "
-             "record; evaluation scores whole images");
+             "record; evaluation scores whole images",
+             {.least = 32, .most = 16384});
   cli.option("tile-overlap", pack.tile_overlap, "SHARE",
-             "of neighbouring tiles, as a share of the side [0.2]");
+             "of neighbouring tiles, as a share of the side [0.2]",
+             {.least = 0, .most = 0.9, .needs = "tile"});
   cli.option(
       "tile-visibility", pack.tile_visibility, "SHARE",
       "least share of a box that a tile must show for it to be an object there; one of which "
-      "less is visible is ignored there [0.4]");
+      "less is visible is ignored there [0.4]",
+      {.least = 0, .most = 1, .needs = "tile"});
   cli.option("tile-empty", pack.tile_empty, "SHARE",
              "share of the tiles without any box that are kept; the validation part of --split "
-             "keeps all [1]");
+             "keeps all [1]",
+             {.least = 0, .most = 1, .needs = "tile"});
   cli.choice("on-bad-image", pack.on_bad_image,
              {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},
              "quarantine images that are missing, damaged or of the wrong size, or stop");
@@ -136,12 +154,14 @@ void declare_parts(Cli& cli, CommandLine& line) {
   cli.option(
       "part", line.pack.part, "K/N",
       "pack the Kth of N parts of the set: N processes, on any machines that share --output, "
-      "with the same options; then --merge");
+      "with the same options; then --merge",
+      {.modes = kPack | kPackCifar10});
   cli.option(
       "merge", line.merge, "SHARDS",
       "verify the parts in this folder and publish the set, the same bytes as without parts");
   cli.option("parts", line.pack.parts, "N",
-             "pack in N processes on this machine, with a share of --threads each, and merge");
+             "pack in N processes on this machine, with a share of --threads each, and merge",
+             {.least = 0, .most = kMaxParts, .modes = kPack | kPackCifar10});
 }
 
 void declare_checking(Cli& cli, CommandLine& line) {
@@ -155,13 +175,17 @@ void declare_checking(Cli& cli, CommandLine& line) {
   cli.option("image-file", line.inspect.image_file, "NAME",
              "with --inspect: print the boxes of the image with this file name, or with one that "
              "ends so: 17.jpg finds street/17.jpg; of a set of tiles, list the image's tiles, or "
-             "print one by its place: 17.jpg+1600+0");
+             "print one by its place: 17.jpg+1600+0",
+             {.needs = "inspect"});
   cli.option("image-id", line.inspect.image_id, "ID",
-             "with --inspect: the same by id; where several images have one file, give both");
-  cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-file: draw the boxes");
+             "with --inspect: the same by id; where several images have one file, give both",
+             {.needs = "inspect"});
+  cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-file: draw the boxes",
+             {.needs = "inspect"});
   cli.option("export-annotations", line.inspect.export_annotations, "OUT.json",
              "with --inspect: write the set's labels as COCO instances JSON with the original file "
-             "names and ids, whatever format they came from");
+             "names and ids, whatever format they came from",
+             {.needs = "inspect"});
 }
 
 Cli make_cli(CommandLine& line) {
@@ -181,7 +205,7 @@ Cli make_cli(CommandLine& line) {
   declare_packing(cli, line.pack);
   declare_parts(cli, line);
   declare_checking(cli, line);
-  cli.validate([&line] { line.validate(); });
+  cli.validate([&line](const Cli& given) { line.validate(given); });
   return cli;
 }
 

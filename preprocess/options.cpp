@@ -21,8 +21,6 @@ namespace retina {
 namespace {
 
 constexpr int kDefaultQuality = 90;
-constexpr int kMaxThreads = 1024;
-constexpr std::size_t kMaxParts = 10000;
 constexpr std::uint64_t kMinShardBytes = 64 << 10, kMaxShardBytes = std::uint64_t{1} << 40;
 
 void refuse_if(bool is_wrong, const std::string& problem, const std::string& hint = "") {
@@ -33,44 +31,8 @@ void require(const std::string& value, const char* name) {
   refuse_if(value.empty(), cat("--", name, " is missing"), "run coco-pack --help");
 }
 
-void check_range(const char* name, std::int64_t got, std::int64_t low, std::int64_t high) {
-  refuse_if(got < low || got > high,
-            cat("--", name, ": out of range (got ", got, ", want ", low, "..", high, ")"));
-}
-
-// Its images are pixels, and small: there is nothing to decode, to check or to make smaller.
-void refuse_without_effect_on_cifar10(const PackOptions& options) {
-  const std::pair<bool, const char*> without_effect[] = {
-      {!options.annotations.empty(), "annotations"}, {options.convert, "convert"},
-      {options.exif != ExifPolicy::kIgnore, "exif"}, {options.max_side_px.has_value(), "max-side"},
-      {options.quality.has_value(), "quality"},      {options.check != ImageCheck::kFull, "check"}};
-  for (const auto& [is_given, name] : without_effect) {
-    refuse_if(is_given, cat("--", name, ": has no effect with --format cifar10"),
-              "its pixels are kept as they are");
-  }
-}
-
-void check_share(const char* name, const std::optional<double>& got, double most) {
-  const bool is_right = !got || (*got >= 0 && *got <= most);
-  refuse_if(!is_right, cat("--", name, ": out of range (got ", shortest(got.value_or(0)),
-                           ", want 0..", most, ")"));
-}
-
 void validate_tiles(const PackOptions& options) {
-  constexpr int kMinTilePx = 32, kMaxTilePx = 16384;
-  constexpr double kMostTileOverlap = 0.9;  // each pixel is in a hundred tiles
-  const std::pair<bool, const char*> parts[] = {
-      {options.tile_overlap.has_value(), "tile-overlap"},
-      {options.tile_visibility.has_value(), "tile-visibility"},
-      {options.tile_empty.has_value(), "tile-empty"}};
-  for (const auto& [is_given, name] : parts) {
-    refuse_if(is_given && !options.tile_px, cat("--", name, ": has no effect without --tile"));
-  }
   if (!options.tile_px) return;
-  check_range("tile", *options.tile_px, kMinTilePx, kMaxTilePx);
-  check_share("tile-overlap", options.tile_overlap, kMostTileOverlap);
-  check_share("tile-visibility", options.tile_visibility, 1);
-  check_share("tile-empty", options.tile_empty, 1);
   refuse_if(task_of(options.format) == Task::kClassification,
             "--tile: has no effect with a --format of classification",
             "a class is one of the whole image");
@@ -105,19 +67,11 @@ void PackOptions::validate() const {
   refuse_if(!classes.empty() && !takes_classes, "--classes: has no effect with this --format",
             "the annotations of COCO list their classes, YOLO's list of classes is its "
             "--annotations, CIFAR-10 has its own");
-  if (is_cifar10) refuse_without_effect_on_cifar10(*this);
 
-  // Ranges.
-  check_range("threads", threads, 0, kMaxThreads);
+  // Values.
   refuse_if(
       shard_size_bytes < kMinShardBytes || shard_size_bytes > kMaxShardBytes,
       cat("--shard-size: out of range (got ", shard_size_bytes, " bytes, want 64KiB..1024GiB)"));
-  if (max_side_px) check_range("max-side", *max_side_px, 1, 65500);
-  if (quality) check_range("quality", *quality, 1, 100);
-  refuse_if(split && !(*split > 0 && *split < 1),
-            cat("--split: out of range (got ", shortest(split.value_or(0)),
-                ", want a number between 0 and 1, e.g. 0.9)"));
-  refuse_if(!split_by.empty() && !split, "--split-by: has no effect without --split");
   try {
     const std::regex pattern(split_by);
   } catch (const std::regex_error&) {
@@ -128,7 +82,6 @@ void PackOptions::validate() const {
   validate_tiles(*this);
 
   // Parts.
-  check_range("parts", parts, 0, static_cast<std::int64_t>(kMaxParts));
   refuse_if(parts > 0 && !part.empty(), "give either --part or --parts, not both",
             "--parts N packs all N parts and merges them");
   refuse_if(
@@ -147,8 +100,6 @@ void PackOptions::validate() const {
   refuse_if(!stretch.empty() && !parse_stretch(stretch),
             cat("--stretch: got ", escaped(stretch),
                 ", want two percentiles LOW,HIGH with 0 <= LOW < HIGH <= 100, as 2,98"));
-  refuse_if(!stretch.empty() && !convert, "--stretch: has no effect without --convert",
-            "it is for TIFFs and PNGs of more than 8 bits a sample");
   refuse_if(is_raw && quality, "--quality: has no effect with --encoding raw",
             "raw images lose nothing");
 }
@@ -226,9 +177,6 @@ ManifestOptions PackOptions::manifest_options() const {
 }
 
 void InspectOptions::validate() const {
-  const bool has_suboption = shows_image() || !draw.empty() || !export_annotations.empty();
-  refuse_if(folder.empty() && has_suboption,
-            "--image-id, --image-file, --draw and --export-annotations need --inspect SHARDS");
   const std::string drawn = lower_case(draw);
   refuse_if(!drawn.empty() && !drawn.ends_with(".jpg") && !drawn.ends_with(".jpeg"),
             cat("--draw ", draw, ": a JPEG is drawn (want OUT.jpg)"));

@@ -35,6 +35,8 @@ struct PackPart {
   friend bool operator==(const PackPart&, const PackPart&) = default;
 };
 
+inline constexpr std::size_t kMaxParts = 10000;
+
 struct PackOptions {
   AnnotationFormat format = AnnotationFormat::kCoco;
   std::string annotations{};  // a file or folder, as `format` says

@@ -251,11 +251,6 @@ Cli::Settings settings_from(const std::string& json) {
   return settings;
 }
 
-void take(const Cli::Settings& settings, Command& command) {
-  command.cli.assign(settings);
-  command.options.validate();
-}
-
 // The data are open: what they decide of the options is taken, on every rank what rank 0 decides.
 // Collective.
 void fit_to_data(Job& job, Command& command) {
@@ -265,7 +260,7 @@ void fit_to_data(Job& job, Command& command) {
     settings = to_json(defaults.settings);
     job.notes = defaults.notes;
   }
-  take(settings_from(job.communicator.broadcast(settings, 0)), command);
+  command.cli.assign(settings_from(job.communicator.broadcast(settings, 0)));
   job.options = command.options.for_ranks(job.communicator.size());
   job.effective_options = effective_options(command.cli, job.options);
   job.data->make_plan(job.options);

@@ -9,31 +9,38 @@
 namespace retina {
 namespace {
 
+constexpr unsigned kClassifySmall = 4;  // by cifar-cnn
+constexpr int kMostPreview = 1000;      // samples on one page
+
 void declare_data(Cli& cli, TrainOptions& o) {
   cli.group("Data");
   cli.urls({"train", "validation"});
   cli.list("train", o.data.train, "SHARDS...",
            "folder that coco-pack wrote, or its URL (https://, azure://, s3://), to train on "
            "(required); several, as in --train A --train B, "
-           "are trained on as one, their classes matched by name");
+           "are trained on as one, their classes matched by name",
+           {.may_change = true});
   cli.option("validation", o.validation.shards, "SHARDS",
-             "folder or URL to validate on at epoch ends");
-  cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)");
+             "folder or URL to validate on at epoch ends", {.may_change = true});
+  cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)",
+             {.may_change = true});
   cli.option("synthetic", o.data.synthetic, "COUNT",
-             "speed test on COUNT synthetic images instead of --train; needs no --output");
+             "speed test on COUNT synthetic images instead of --train; needs no --output",
+             {.least = 0, .most = 10'000'000});
   cli.option("synthetic-size", o.data.synthetic_size, "WxH",
              "their size before resizing, a quarter of them upright");
   cli.option_or_auto("min-side", o.data.min_side_px, "PX",
                      "resize the shorter side to this; auto: the median of the images' shorter "
                      "sides, 800 at most; classify: side of the square that the network sees "
                      "[800, or the largest of --min-sides; classify 224, cifar-cnn 32]",
-                     TrainOptions::Data::kOwnSide);
+                     TrainOptions::Data::kOwnSide, {});
   cli.option("max-side", o.data.max_side_px, "PX",
              "but never the longer side past this; classify: the shorter side before validation "
              "takes the square from the middle [1333, with --min-side auto as far as the images "
              "need it; classify 256, cifar-cnn 32]");
   cli.option("min-sides", o.data.min_sides_px, "PX,PX,...",
-             "multi-scale: each step draws its shorter side from these");
+             "multi-scale: each step draws its shorter side from these",
+             {.modes = kDetect | kClassify});
   cli.choice("shuffle", o.data.shuffle,
              {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
@@ -42,11 +49,14 @@ void declare_data(Cli& cli, TrainOptions& o) {
       {{"uniform", Sampler::kUniform}, {"class-balanced", Sampler::kClassBalanced}},
       "uniform: each image once per epoch; class-balanced: images with rare classes more often");
   cli.option("repeat-threshold", o.data.repeat_threshold, "T",
-             "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often");
+             "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often",
+             {.above = 0, .most = 1});
   cli.on_off("train-on-crowds", o.data.train_on_crowds,
-             "boxes of crowds (COCO's iscrowd) are trained on as others; off: left out");
+             "boxes of crowds (COCO's iscrowd) are trained on as others; off: left out",
+             {.modes = kDetect});
   cli.option("max-bad-fraction", o.data.max_bad_fraction, "F",
-             "largest share of the records that may be damaged; other records replace them");
+             "largest share of the records that may be damaged; other records replace them",
+             {.least = 0, .most = 1, .may_change = true});
   declare_options(cli, o.data.augment);
 }
 
@@ -56,38 +66,46 @@ void declare_model(Cli& cli, TrainOptions& o) {
              "feature extractor, torchvision's of that name; cifar-cnn, Keras' small network, only "
              "classifies");
   cli.choice("norm", o.model.norm, kNorms,
-             "batch norm of the backbone [batch; detect with --init: frozen]");
+             "batch norm of the backbone [batch; detect with --init: frozen]",
+             {.modes = kDetect | kClassify});
   cli.on_off("sync-bn", o.model.sync_bn,
-             "batch norm over the images of all ranks, not of each rank's own");
-  cli.option("norm-eps", o.model.norm_eps, "EPS", "added to the variance in batch norm");
-  cli.choice("head-norm", o.model.head_norm, kHeadNorms,
-             "GroupNorm in the heads (v2) or none (v1)");
-  cli.choice("p6", o.model.p6,
-             {{"auto", P6Source::kAuto}, {"c5", P6Source::kC5}, {"p5", P6Source::kP5}},
-             "what level P6 is made from; auto: c5 with --head-norm group, else p5");
+             "batch norm over the images of all ranks, not of each rank's own",
+             {.modes = kDetect | kClassify});
+  cli.option("norm-eps", o.model.norm_eps, "EPS", "added to the variance in batch norm",
+             {.least = 0});
+  cli.choice("head-norm", o.model.head_norm, kHeadNorms, "GroupNorm in the heads (v2) or none (v1)",
+             {.modes = kDetect});
+  cli.choice(
+      "p6", o.model.p6, {{"auto", P6Source::kAuto}, {"c5", P6Source::kC5}, {"p5", P6Source::kP5}},
+      "what level P6 is made from; auto: c5 with --head-norm group, else p5", {.modes = kDetect});
   cli.option_or_auto("anchor-sizes", o.model.anchor_sizes, "PX,PX,PX,PX,PX",
                      "base anchor of P3..P7; auto: those that fit the training set's boxes best at "
-                     "--min-side and --max-side");
+                     "--min-side and --max-side",
+                     {.modes = kDetect});
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
-             "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet");
+             "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet",
+             {.modes = kDetect});
   cli.choice("anchors-per-location", o.model.anchors_per_location,
              {{"9", kAnchorsPerCell}, {"1", 1}},
              "9: three shapes in three sizes of each base anchor; 1: the base anchor alone, "
-             "of 64,128,256,512,1024 px where --anchor-sizes is not given");
+             "of 64,128,256,512,1024 px where --anchor-sizes is not given",
+             {.modes = kDetect});
   cli.imply([&o]() -> const Cli::Settings* {
     // Eight strides, as in Zhang et al. 2020, section 4.1.
     static const Cli::Settings kOfOne = {{"anchor-sizes", "64,128,256,512,1024"}};
     return o.model.anchors_per_location == 1 ? &kOfOne : nullptr;
   });
-  cli.on_off(
-      "keep-ratio", o.model.keep_ratio,
-      "off: whole images are stretched to squares of --min-side, and --max-side is not used");
+  cli.on_off("keep-ratio", o.model.keep_ratio,
+             "off: whole images are stretched to squares of --min-side, and --max-side is not used",
+             {.modes = kDetect});
   cli.option("fpn-channels", o.model.fpn_channels, "N",
-             "channels of P3..P7 and of the heads, 64 to 256 in steps of 32");
+             "channels of P3..P7 and of the heads, 64 to 256 in steps of 32", {.modes = kDetect});
   cli.option("head-convs", o.model.head_convs, "1..4",
-             "3x3 convolutions of each head before its output");
+             "3x3 convolutions of each head before its output",
+             {.least = 1, .most = kMostHeadConvs, .modes = kDetect});
   cli.option("trainable-layers", o.model.trainable_layers, "0..5",
-             "backbone stages that are trained [5; detect with --init: 3]");
+             "backbone stages that are trained [5; detect with --init: 3]",
+             {.least = 0, .most = 5, .modes = kDetect | kClassify});
   cli.option(
       "init", o.model.init, "RUN|CHECKPOINT|NAME",
       cat("start from these weights: of a run folder, its best checkpoint; NAME, of those that "
@@ -95,35 +113,48 @@ void declare_model(Cli& cli, TrainOptions& o) {
           pretrained_names(),
           "; classes are matched by name, and the model's options that are not given follow "
           "the weights; none: from scratch, even where a recipe requires a pretrained "
-          "backbone"));
+          "backbone"),
+      {.may_change = true});
 }
 
 void declare_loss(Cli& cli, TrainOptions& o) {
   cli.group("Loss");
   cli.choice("assigner", o.loss.assigner, {{"iou", Assigner::kIou}, {"atss", Assigner::kAtss}},
              "which anchors learn a box: iou: by a fixed overlap; atss: by a threshold that fits "
-             "each box (Zhang et al. 2020)");
+             "each box (Zhang et al. 2020)",
+             {.modes = kDetect});
   cli.choice("class-loss", o.loss.class_loss, kClassLosses,
              "classification loss; quality-focal and varifocal teach scores that say how well the "
-             "box fits, too");
-  cli.choice("box-loss", o.loss.box.kind, kBoxLosses, "regression loss (v1: l1, v2: giou)");
+             "box fits, too",
+             {.modes = kDetect});
+  cli.choice("box-loss", o.loss.box.kind, kBoxLosses, "regression loss (v1: l1, v2: giou)",
+             {.modes = kDetect});
   cli.option(
       "box-loss-weight", o.loss.box_weight, "W",
-      "above 0 to 1000: of the box loss beside the class loss; 2 in the recipes atss and gfl");
+      "above 0 to 1000: of the box loss beside the class loss; 2 in the recipes atss and gfl",
+      {.above = 0, .most = 1000, .modes = kDetect});
   cli.option("smooth-l1-beta", o.loss.box.smooth_l1_beta, "BETA",
-             "where smooth-l1 turns from quadratic to l1");
-  cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this");
-  cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "class-loss focal: weight of foreground");
+             "where smooth-l1 turns from quadratic to l1",
+             {.modes = kDetect, .needs = "box-loss=smooth-l1"});
+  cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this",
+             {.modes = kDetect});
+  cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "class-loss focal: weight of foreground",
+             {.modes = kDetect, .needs = "class-loss=focal"});
   cli.option("focal-gamma", o.loss.focal_gamma, "GAMMA",
-             "class-loss focal: how strongly easy anchors are discounted");
+             "class-loss focal: how strongly easy anchors are discounted",
+             {.modes = kDetect, .needs = "class-loss=focal"});
   cli.option("foreground-iou", o.loss.match.foreground_iou, "IOU",
-             "assigner iou: anchors of at least this overlap learn a box");
+             "assigner iou: anchors of at least this overlap learn a box",
+             {.modes = kDetect, .needs = "assigner=iou"});
   cli.option("background-iou", o.loss.match.background_iou, "IOU",
-             "assigner iou: anchors below it learn background");
+             "assigner iou: anchors below it learn background",
+             {.modes = kDetect, .needs = "assigner=iou"});
   cli.on_off("low-quality-matches", o.loss.match.low_quality_matches,
-             "assigner iou: the best anchor of a box learns it whatever the overlap");
+             "assigner iou: the best anchor of a box learns it whatever the overlap",
+             {.modes = kDetect, .needs = "assigner=iou"});
   cli.option("label-smoothing", o.label_smoothing, "S",
-             "classify: share of the target that is spread over all classes");
+             "classify: share of the target that is spread over all classes",
+             {.least = 0, .below = 1, .modes = kClassify | kClassifySmall});
 }
 
 void declare_length(Cli& cli, TrainOptions& o) {
@@ -132,84 +163,102 @@ void declare_length(Cli& cli, TrainOptions& o) {
       "epochs", o.length.epochs, "N",
       "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
       "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none, torchvision-v1 and v2, "
-      "mlperf 26, atss and gfl 12, keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]");
-  cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs");
+      "mlperf 26, atss and gfl 12, keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]",
+      {.least = 1, .most = kMostInSpan, .may_change = true});
+  cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs",
+             {.least = 1, .most = kMostInSpan, .may_change = true});
   cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
-             "epochs of N steps, whatever the size of the data; 0: an epoch is every image once");
+             "epochs of N steps, whatever the size of the data; 0: an epoch is every image once",
+             {.least = 0, .most = kMostInSpan});
   cli.option("early-stop", o.schedule.rule.early_stop_patience, "N",
-             "end after N validations without a better AP or top-1 accuracy; 0: never");
+             "end after N validations without a better AP or top-1 accuracy; 0: never",
+             {.least = 0});
   cli.option("stop-at-ap", o.schedule.rule.stop_at, "AP",
-             "end after a validation of at least this AP; 0: never");
+             "end after a validation of at least this AP; 0: never",
+             {.least = 0, .most = 1, .modes = kDetect, .may_change = true});
   cli.option("images-per-step", o.length.images_per_step, "G",
-             "global batch over all ranks [16, or by --images-per-rank]");
+             "global batch over all ranks [16, or by --images-per-rank]",
+             {.least = 1, .most = kMostImages});
   cli.option("images-per-rank", o.length.images_per_rank, "N",
-             "times the number of ranks: the global batch where --images-per-step is not given");
+             "times the number of ranks: the global batch where --images-per-step is not given",
+             {.least = 0, .most = kMostImages});
   cli.option("micro-batch", o.length.micro_batch, "auto|N",
              "images that a rank sends through the network at once, which is what batch norm sees; "
-             "auto: its whole share of a step, or as many as fit into memory; 0: its whole share");
+             "auto: its whole share of a step, or as many as fit into memory; 0: its whole share",
+             {.may_change = true});
 }
 
 void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
   cli.group("Optimiser");
   cli.choice("optimizer", o.optimizer.rule.kind, kOptimizers, "update rule");
   cli.option("lr", o.optimizer.lr, "LR",
-             "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]");
+             "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]", {.above = 0});
   cli.choice("lr-scaling", o.optimizer.lr_scaling, kLrScalings,
              "linear: times --images-per-step over the recipe's (16; mlperf 32, keras-retinanet 1, "
              "imagenet-resnet50 256, cifar10-keras 32); without --recipe and --lr: linear");
-  cli.option("momentum", o.optimizer.rule.momentum, "M", "of sgd");
-  cli.option("rho", o.optimizer.rule.rho, "RHO", "rmsprop: decay of the mean of squared gradients");
-  cli.option("weight-decay", o.optimizer.weight_decay, "D", "[adamw 0.05, others 0.0001]");
+  cli.option("momentum", o.optimizer.rule.momentum, "M", "of sgd", {.least = 0, .below = 1});
+  cli.option("rho", o.optimizer.rule.rho, "RHO", "rmsprop: decay of the mean of squared gradients",
+             {.least = 0, .most = 0.999999});
+  cli.option("weight-decay", o.optimizer.weight_decay, "D", "[adamw 0.05, others 0.0001]",
+             {.least = 0});
   cli.option("norm-weight-decay", o.optimizer.rule.norm_weight_decay, "D",
-             "of normalisation layers [as --weight-decay]");
+             "of normalisation layers [as --weight-decay]", {.least = 0});
   cli.option("clip-norm", o.optimizer.clip_norm, "NORM",
-             "largest global gradient norm; 0: no clipping");
+             "largest global gradient norm; 0: no clipping", {.least = 0});
   cli.option("ema", o.optimizer.ema, "DECAY",
-             "moving average of the weights, e.g. 0.999: what is validated and saved; 0: none");
+             "moving average of the weights, e.g. 0.999: what is validated and saved; 0: none",
+             {.least = 0, .below = 1});
   cli.choice("lr-schedule", o.schedule.rule.schedule.kind, kSchedules, "after the warm-up");
   cli.option("lr-drop-at", o.schedule.drop_at, "SPANS",
              "step schedule: when the rate drops: epochs, steps, or 2/3 for a share of the run; "
              "without --recipe: 16/26,22/26");
   cli.option("lr-drop-factor", o.schedule.rule.schedule.drop_factor, "F",
-             "step and plateau schedules: by how much");
+             "step and plateau schedules: by how much", {.least = 0});
   cli.option("lr-decay", o.schedule.decay, "D",
-             "inverse-time schedule: the rate is divided by 1 + D times the steps done");
+             "inverse-time schedule: the rate is divided by 1 + D times the steps done",
+             {.above = 0});
   cli.choice("plateau-metric", o.schedule.rule.plateau_metric, kPlateauMetrics,
              "plateau schedule: the metric that must improve");
   cli.option("plateau-patience", o.schedule.rule.plateau_patience, "N",
-             "plateau schedule: epochs without improvement");
+             "plateau schedule: epochs without improvement", {.least = 1});
   cli.option_or_auto(
       "warmup-steps", o.schedule.warmup_steps, "N",
       "linear warm-up; auto, and without --recipe: a tenth of the run, at most 1000; mlperf: an "
-      "epoch");
+      "epoch",
+      {.least = 0, .most = kMostInSpan});
   cli.option("warmup-factor", o.schedule.rule.schedule.warmup_factor, "F",
-             "rate of the first step over the base rate");
+             "rate of the first step over the base rate", {.least = 0});
 }
 
 void declare_run(Cli& cli, TrainOptions& o) {
   cli.group("Run");
-  cli.choice("device", o.compute.device, kDeviceChoices, "auto: a GPU if there is one");
+  cli.choice("device", o.compute.device, kDeviceChoices, "auto: a GPU if there is one",
+             {.may_change = true});
   cli.option("expect-ranks", o.distribution.expect_ranks, "N",
-             "refuse to start with a different number; 0: any");
+             "refuse to start with a different number; 0: any", {.least = 0, .may_change = true});
   cli.option(
       "stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
       "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
-      "this long for one that is alive, 10 steps at least; clouds freeze machines for 30 s");
+      "this long for one that is alive, 10 steps at least; clouds freeze machines for 30 s",
+      {.least = 1, .may_change = true});
   cli.choice(
       "precision", o.compute.precision, kPrecisions,
       "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss");
   cli.on_off(
       "tf32", o.compute.tf32,
       "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
-      "always computes in IEEE fp32");
+      "always computes in IEEE fp32",
+      {.may_change = true});
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
-             "gradients between ranks; 16 bit halves what travels");
+             "gradients between ranks; 16 bit halves what travels", {.may_change = true});
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
-             "on: gradients are summed in rank order, the same bits for any --bucket-mb");
+             "on: gradients are summed in rank order, the same bits for any --bucket-mb",
+             {.may_change = true});
   cli.on_off("overlap-reduce", o.distribution.buckets.overlap,
-             "on: gradients travel while backward computes the others");
+             "on: gradients travel while backward computes the others", {.may_change = true});
   cli.option("bucket-mb", o.distribution.bucket_mb, "auto|N",
-             "gradients travel in buckets of N MiB; auto: 8, or as the run began");
+             "gradients travel in buckets of N MiB; auto: 8, or as the run began",
+             {.may_change = true});
   cli.option("seed", o.seed, "N", "of weights, order and augmentation");
 }
 
@@ -218,37 +267,50 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
   cli.option("scratch", o.scratch, "DIR",
              "local disk: checkpoints are built here before they go to --output, and the shards "
              "that a rank reads are copied here [beside the output; shards that cannot be mapped: "
-             "$TMPDIR]");
+             "$TMPDIR]",
+             {.may_change = true});
   cli.choice("stage", o.data.stage.always, {{"auto", false}, {"always", true}},
              "copy training shards to --scratch while they are in use: auto: from network mounts "
-             "and mounts without mmap; always: from any disk");
+             "and mounts without mmap; always: from any disk",
+             {.may_change = true});
   cli.bytes("stage-limit", o.data.stage.limit_bytes,
             "largest size of all these copies on a node, never more than 80 % of what is free in "
-            "--scratch; 0: none ahead of use [80 %]");
+            "--scratch; 0: none ahead of use [80 %]",
+            {.may_change = true});
   cli.option("checkpoint-every", o.checkpoints.every, "SPAN",
              "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, at most 1 % of the "
-             "time, and at each epoch's end");
+             "time, and at each epoch's end",
+             {.may_change = true});
   cli.option("mtbf", o.checkpoints.mtbf, "DURATION",
-             "mean time between failures of the whole job: 90s, 30min, 4h, 2days");
+             "mean time between failures of the whole job: 90s, 30min, 4h, 2days",
+             {.may_change = true});
   cli.option("check-replicas-every", o.distribution.check_replicas_every, "STEPS",
-             "compare the ranks' weights, also before each checkpoint; 0: never");
+             "compare the ranks' weights, also before each checkpoint; 0: never",
+             {.least = 0, .may_change = true});
   cli.choice("on-nan", o.checkpoints.on_nan,
              {{"stop", OnNan::kStop}, {"rollback", OnNan::kRollback}},
              "a loss or gradient that is not finite (in fp16, with a loss scale of 1): end with 1, "
-             "or return to the last checkpoint and skip that step");
-  cli.option("keep", o.checkpoints.keep, "K", "newest checkpoints to keep, besides the best");
-  cli.option(
-      "resume", o.checkpoints.resume, "auto|never|FILE",
-      "auto: continue what is in --output; never: refuse if something is; FILE: begin there");
-  cli.flag("overwrite", o.checkpoints.overwrite, "discard the run in --output and start again");
-  cli.option("validate-every", o.validation.every_epochs, "EPOCHS", "0: only at the end");
-  cli.option("validation-images", o.validation.images, "N", "validate on the first N; 0: all");
+             "or return to the last checkpoint and skip that step",
+             {.may_change = true});
+  cli.option("keep", o.checkpoints.keep, "K", "newest checkpoints to keep, besides the best",
+             {.least = 1, .most = 1'000'000, .may_change = true});
+  cli.option("resume", o.checkpoints.resume, "auto|never|FILE",
+             "auto: continue what is in --output; never: refuse if something is; FILE: begin there",
+             {.may_change = true});
+  cli.flag("overwrite", o.checkpoints.overwrite, "discard the run in --output and start again",
+           {.may_change = true});
+  cli.option("validate-every", o.validation.every_epochs, "EPOCHS", "0: only at the end",
+             {.least = 0, .may_change = true});
+  cli.option("validation-images", o.validation.images, "N", "validate on the first N; 0: all",
+             {.least = 0, .may_change = true});
   cli.option("threads", o.data.decode_threads, "N",
              "decode threads per rank; 0: one, and another each time the network waits for "
              "images, up to "
-             "the node's cores shared among its ranks");
+             "the node's cores shared among its ranks",
+             {.least = 0, .most = 1024, .may_change = true});
   cli.option("compute-threads", o.compute.threads, "N",
-             "CPU threads for the network per rank; 0: the node's cores shared among its ranks");
+             "CPU threads for the network per rank; 0: the node's cores shared among its ranks",
+             {.least = 0, .most = 1024, .may_change = true});
 }
 
 void declare_monitoring(Cli& cli, TrainOptions& o) {
@@ -256,16 +318,20 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
   cli.option(
       "tensorboard", o.monitoring.tensorboard, "DIR",
       "write all metrics of steps and validations, and images of validations, for `tensorboard "
-      "--logdir DIR`; a folder for each run");
+      "--logdir DIR`; a folder for each run",
+      {.may_change = true});
   cli.option("timeline", o.monitoring.timeline, "FILE",
-             "write what every rank did when, for ui.perfetto.dev or about:tracing");
+             "write what every rank did when, for ui.perfetto.dev or about:tracing",
+             {.may_change = true});
   cli.option("timeline-steps", o.monitoring.timeline_steps, "FROM:TO",
-             "which steps, counted from 1 at this start of the program");
+             "which steps, counted from 1 at this start of the program", {.may_change = true});
   cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
-             "add this run's speed to a report on how training scales with the ranks");
+             "add this run's speed to a report on how training scales with the ranks",
+             {.may_change = true});
   cli.option("preview", o.monitoring.preview, "N",
              "write the run's first N samples, as the model will see them, to preview.html in "
-             "--output, and end");
+             "--output, and end",
+             {.least = 0, .most = kMostPreview, .may_change = true});
 }
 
 }  // namespace
@@ -276,7 +342,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.preset("size", o.model.size, detector_sizes(),
              "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
              "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
-             "location; medium: the defaults of these options");
+             "location; medium: the defaults of these options",
+             {.modes = kDetect, .may_change = true});
   cli.choice("task", o.task, kTaskOptions,
              "detect: boxes with classes, a RetinaNet; classify: one class for each image");
   declare_data(cli, o);
@@ -287,7 +354,15 @@ void declare_options(Cli& cli, TrainOptions& o) {
   declare_run(cli, o);
   declare_checkpoints_and_validation(cli, o);
   declare_monitoring(cli, o);
-  cli.validate([&o] { o.validate(); });
+  cli.validate([&o](const Cli& given) {
+    const bool is_small = o.classifies() && o.model.backbone == kCifarCnn;
+    given.check_mode(is_small         ? kClassifySmall
+                     : o.classifies() ? kClassify
+                                      : kDetect,
+                     cat("--task ", word_of(kTaskOptions, o.task),
+                         is_small ? cat(" --backbone ", kCifarCnn) : ""));
+    o.validate();
+  });
 }
 
 }  // namespace retina

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <type_traits>
 #include <utility>
 
 #include "shared/base/cli.h"
@@ -20,127 +19,38 @@
 namespace retina {
 namespace {
 
-constexpr int kMostImages = 65536;  // of a step
-constexpr int kMostThreads = 1024;
-constexpr int kMostPreview = 1000;  // samples on one page
-
 [[noreturn]] void refuse(const std::string& option, const std::string& got,
                          const std::string& want) {
   throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got ", got, ", want ", want, ")"));
-}
-
-void require(bool holds, const char* option, double got, const char* want) {
-  if (!holds) refuse(option, shortest(got), want);
 }
 
 void at_least(const char* option, double got, double least) {
   if (!(got >= least)) refuse(option, shortest(got), cat("at least ", shortest(least)));
 }
 
-void check_range(const char* option, std::int64_t got, std::int64_t low, std::int64_t high) {
-  if (got < low || got > high) refuse(option, cat(got), cat(low, "..", high));
-}
-
-// Options that decide nothing in the task are mistakes, and so are recipes of another one.
-void check_options_of_task(const TrainOptions& o) {
-  const std::string word = word_of(kTaskOptions, o.task);
+// Recipes and values of another task are mistakes.
+void check_task(const TrainOptions& o) {
   const Task recipe_task = facts_of_recipe(o.recipe).task;
   const bool is_for_any = o.recipe == kAutoRecipe || o.recipe == kNoRecipe;
+  const std::string task = cat("--task ", word_of(kTaskOptions, o.task));
   if (!is_for_any && recipe_task != o.task) {
     throw Error(ErrorKind::kConfig,
                 cat("--recipe ", o.recipe, ": is for --task ", word_of(kTaskOptions, recipe_task),
-                    " (got ", word, ")"),
+                    " (got ", word_of(kTaskOptions, o.task), ")"),
                 "leave --task out, or choose another recipe");
   }
-  const TrainOptions plain;
-  std::string meaningless;
-  const auto check = [&](const char* option, bool is_set) {
-    if (is_set) meaningless += cat(meaningless.empty() ? "--" : ", --", option);
-  };
-  if (o.classifies()) {
-    check("head-norm", o.model.head_norm != plain.model.head_norm);
-    check("p6", o.model.p6 != plain.model.p6);
-    check("anchor-sizes", o.model.anchor_sizes != plain.model.anchor_sizes &&
-                              o.model.anchors_per_location == plain.model.anchors_per_location);
-    check("anchor-offset", o.model.anchor_offset != plain.model.anchor_offset);
-    check("anchors-per-location", o.model.anchors_per_location != plain.model.anchors_per_location);
-    check("size", o.model.size != plain.model.size);
-    check("train-on-crowds", o.data.train_on_crowds);
-    check("keep-ratio", !o.model.keep_ratio);
-    check("fpn-channels", o.model.fpn_channels != plain.model.fpn_channels);
-    check("head-convs", o.model.head_convs != plain.model.head_convs);
-    check("assigner", o.loss.assigner != plain.loss.assigner);
-    check("class-loss", o.loss.class_loss != plain.loss.class_loss);
-    check("box-loss", o.loss.box.kind != plain.loss.box.kind);
-    check("box-loss-weight", o.loss.box_weight != plain.loss.box_weight);
-    check("smooth-l1-beta", o.loss.box.smooth_l1_beta != plain.loss.box.smooth_l1_beta);
-    check("box-target-std", o.loss.box.target_std != plain.loss.box.target_std);
-    check("focal-alpha", o.loss.focal_alpha != plain.loss.focal_alpha);
-    check("focal-gamma", o.loss.focal_gamma != plain.loss.focal_gamma);
-    check("foreground-iou", o.loss.match.foreground_iou != plain.loss.match.foreground_iou);
-    check("background-iou", o.loss.match.background_iou != plain.loss.match.background_iou);
-    check("low-quality-matches",
-          o.loss.match.low_quality_matches != plain.loss.match.low_quality_matches);
-    check("box-visibility", o.data.augment.box_visibility.has_value());
-    check("stop-at-ap", o.schedule.rule.stop_at != 0);
-    check("plateau-metric ap", o.schedule.rule.plateau_metric == PlateauMetric::kAp);
-    if (o.model.backbone == kCifarCnn) {
-      check("min-sides", !o.data.min_sides_px.empty());
-      check("trainable-layers", o.layers_to_train() != plain.layers_to_train());
-      check("norm", o.model.norm.has_value());
-      check("sync-bn", o.model.sync_bn);
-    }
-  } else {
-    check("backbone cifar-cnn", o.model.backbone == kCifarCnn);
-    check("label-smoothing", o.label_smoothing != 0);
-    check("plateau-metric top1", o.schedule.rule.plateau_metric == PlateauMetric::kTop1);
-  }
-  if (!meaningless.empty()) {
-    throw Error(ErrorKind::kUsage,
-                cat(meaningless, ": not with --task ", word,
-                    o.model.backbone == kCifarCnn && o.classifies() ? " --backbone cifar-cnn" : ""),
-                "leave it out");
-  }
-  require(o.label_smoothing >= 0 && o.label_smoothing < 1, "label-smoothing", o.label_smoothing,
-          "0 to below 1");
-}
-
-// So are those of another assigner, box loss or class loss.
-void check_loss(const LossOptions& loss) {
-  const LossOptions plain;
-  const auto check = [](const char* option, const auto& value, const auto& usual,
-                        const std::string& chosen) {
-    if (value == usual) return;
-    std::string text;
-    if constexpr (std::is_same_v<decltype(usual), const bool&>) {
-      text = usual ? "on" : "off";
-    } else {
-      text = shortest(usual);
-    }
-    throw Error(ErrorKind::kUsage, cat("--", option, ": not with ", chosen),
-                cat("leave it out, or give --", option, " ", text, " where a recipe sets it"));
-  };
-  if (loss.assigner == Assigner::kAtss) {
-    const MatchOptions &match = loss.match, &usual = plain.match;
-    const std::string chosen = "--assigner atss";
-    check("foreground-iou", match.foreground_iou, usual.foreground_iou, chosen);
-    check("background-iou", match.background_iou, usual.background_iou, chosen);
-    check("low-quality-matches", match.low_quality_matches, usual.low_quality_matches, chosen);
-  }
-  if (loss.box.kind != BoxLossKind::kSmoothL1) {
-    check("smooth-l1-beta", loss.box.smooth_l1_beta, plain.box.smooth_l1_beta,
-          cat("--box-loss ", word_of(kBoxLosses, loss.box.kind)));
-  }
-  if (loss.class_loss != ClassLossKind::kFocal) {
-    const std::string chosen = cat("--class-loss ", word_of(kClassLosses, loss.class_loss));
-    check("focal-alpha", loss.focal_alpha, plain.focal_alpha, chosen);
-    check("focal-gamma", loss.focal_gamma, plain.focal_gamma, chosen);
+  const PlateauMetric metric = o.schedule.rule.plateau_metric;
+  const char* wrong = nullptr;
+  if (o.classifies() && metric == PlateauMetric::kAp) wrong = "--plateau-metric ap";
+  if (!o.classifies() && metric == PlateauMetric::kTop1) wrong = "--plateau-metric top1";
+  if (!o.classifies() && o.model.backbone == kCifarCnn) wrong = "--backbone cifar-cnn";
+  if (wrong != nullptr) {
+    throw Error(ErrorKind::kUsage, cat(wrong, ": has no effect with ", task), "leave it out");
   }
 }
 
 // What to train on, and what it begins with.
 void check_sources(const TrainOptions& o) {
-  check_range("synthetic", o.data.synthetic, 0, 10'000'000);
   o.synthetic_image_size();
   const bool is_synthetic = o.data.synthetic > 0;
   for (const auto& [name, is_missing] :
@@ -153,7 +63,7 @@ void check_sources(const TrainOptions& o) {
     throw Error(ErrorKind::kUsage, "--synthetic cannot be combined with --train or --validation",
                 "leave one or the other out");
   }
-  check_options_of_task(o);
+  check_task(o);
   const std::string published = facts_of_recipe(o.recipe).backbone;
   if (o.model.init.empty() && !published.empty() && !is_synthetic) {
     const PretrainedWeights* const backbone = find_backbone(published, o.model.backbone);
@@ -197,15 +107,11 @@ void check_images(const TrainOptions& o) {
   at_least("min-side", o.min_side(), least_side);
   at_least("max-side", o.max_side(), o.min_side());
   data.augment.options(o.augment_set());
-  require(data.repeat_threshold > 0 && data.repeat_threshold <= 1, "repeat-threshold",
-          data.repeat_threshold, "above 0 to 1");
   if (data.sampler == Sampler::kClassBalanced && data.synthetic > 0) {
     throw Error(ErrorKind::kUsage,
                 "--sampler class-balanced: synthetic images have no rare classes",
                 "give --train SHARDS, or leave one of the two out");
   }
-  require(data.max_bad_fraction >= 0 && data.max_bad_fraction <= 1, "max-bad-fraction",
-          data.max_bad_fraction, "0 to 1");
 }
 
 void check_model(const TrainOptions& o) {
@@ -215,7 +121,6 @@ void check_model(const TrainOptions& o) {
                 model.norm ? "give --sync-bn off or --norm batch"
                            : "give --sync-bn off or --norm batch: --init freezes it by default");
   }
-  at_least("norm-eps", model.norm_eps, 0);
   if (!is_pyramid_width(model.fpn_channels)) {
     refuse("fpn-channels", cat(model.fpn_channels),
            cat(kLeastPyramidChannels, " to ", kMostPyramidChannels, " in steps of ", kHeadGroups));
@@ -225,12 +130,6 @@ void check_model(const TrainOptions& o) {
                 "--anchor-sizes auto: fits 9 anchors a location (got --anchors-per-location 1)",
                 "leave --anchor-sizes out: 64,128,256,512,1024");
   }
-  const double box_weight = o.loss.box_weight;
-  require(box_weight > 0 && box_weight <= 1000, "box-loss-weight", box_weight, "above 0 to 1000");
-  check_range("head-convs", model.head_convs, 1, kMostHeadConvs);
-  if (model.trainable_layers && (*model.trainable_layers < 0 || *model.trainable_layers > 5)) {
-    refuse("trainable-layers", cat(*model.trainable_layers), "0 to 5");
-  }
 }
 
 // The number of steps, and what ends them early or lowers the rate.
@@ -238,12 +137,6 @@ void check_length(const TrainOptions& o) {
   if (o.length.epochs && o.length.steps) {
     throw Error(ErrorKind::kUsage, "--epochs and --steps are both given", "keep one of them");
   }
-  check_range("epochs", o.length.epochs.value_or(1), 1, kMostInSpan);
-  check_range("steps", o.length.steps.value_or(1), 1, kMostInSpan);
-  check_range("steps-per-epoch", o.length.steps_per_epoch, 0, kMostInSpan);
-  const AdaptiveScheduleOptions& rule = o.schedule.rule;
-  at_least("early-stop", rule.early_stop_patience, 0);
-  require(rule.stop_at >= 0 && rule.stop_at <= 1, "stop-at-ap", rule.stop_at, "0 to 1");
   const std::string judge = o.judge();
   if (judge.empty()) return;
   if (o.validation.shards.empty()) {
@@ -257,47 +150,14 @@ void check_length(const TrainOptions& o) {
   }
 }
 
-// The batch, the optimizer and its learning rate.
-void check_update(const TrainOptions& o) {
-  check_range("images-per-step", o.step_images(), 1, kMostImages);
-  check_range("images-per-rank", o.length.images_per_rank, 0, kMostImages);
-  check_range("micro-batch", o.micro_batch_images().value_or(0), 0, kMostImages);
-  const TrainOptions::Optimizer& optimizer = o.optimizer;
-  const double lr = optimizer.lr.value_or(1), momentum = optimizer.rule.momentum,
-               rho = optimizer.rule.rho, ema = optimizer.ema;
-  require(lr > 0, "lr", lr, "above 0");
-  require(momentum >= 0 && momentum < 1, "momentum", momentum, "0 to below 1");
-  // Closer to 1, an f32 no longer tells it from 1.
-  require(rho >= 0 && rho <= 0.999999, "rho", rho, "0 to 0.999999");
-  at_least("weight-decay", optimizer.weight_decay.value_or(0), 0);
-  at_least("norm-weight-decay", optimizer.rule.norm_weight_decay.value_or(0), 0);
-  at_least("clip-norm", optimizer.clip_norm, 0);
-  require(ema >= 0 && ema < 1, "ema", ema, "0 to below 1");
-  const AdaptiveScheduleOptions& rule = o.schedule.rule;
-  at_least("lr-drop-factor", rule.schedule.drop_factor, 0);
-  const double decay = o.schedule.decay.value_or(1);
-  require(decay > 0, "lr-decay", decay, "above 0");
-  if (rule.schedule.kind == ScheduleKind::kInverseTime && !o.schedule.decay) {
+// Schedule, checkpoints and what shows the run.
+void check_job(const TrainOptions& o) {
+  if (o.schedule.rule.schedule.kind == ScheduleKind::kInverseTime && !o.schedule.decay) {
     throw Error(ErrorKind::kUsage, "--lr-schedule inverse-time: --lr-decay is missing",
                 "give --lr-decay D; the rate is halved after 1/D steps");
   }
-  at_least("plateau-patience", rule.plateau_patience, 1);
-}
-
-// Ranks, checkpoints, validations and what shows the run.
-void check_job(const TrainOptions& o) {
-  at_least("expect-ranks", o.distribution.expect_ranks, 0);
-  at_least("stall-timeout", o.distribution.watch.stall_timeout_s, 1);
-  check_range("warmup-steps", o.schedule.warmup_steps.value_or(0), 0, kMostInSpan);
-  at_least("warmup-factor", o.schedule.rule.schedule.warmup_factor, 0);
-  check_range("keep", o.checkpoints.keep, 1, 1'000'000);
-  at_least("validate-every", o.validation.every_epochs, 0);
-  at_least("validation-images", static_cast<double>(o.validation.images), 0);
-  check_range("threads", o.data.decode_threads, 0, kMostThreads);
-  check_range("compute-threads", o.compute.threads, 0, kMostThreads);
-  at_least("check-replicas-every", static_cast<double>(o.distribution.check_replicas_every), 0);
+  o.micro_batch_images();
   parse_step_window("timeline-steps", o.monitoring.timeline_steps);
-  check_range("preview", o.monitoring.preview, 0, kMostPreview);
   if (o.monitoring.preview > 0 && o.data.synthetic > 0) {
     throw Error(ErrorKind::kUsage, "--preview: synthetic images show nothing",
                 "give --train SHARDS, or leave one of the two out");
@@ -337,7 +197,6 @@ void TrainOptions::validate() const {
   check_images(*this);
   check_model(*this);
   check_length(*this);
-  check_update(*this);
   check_job(*this);
   // Schedule, model and loss check their own values.
   for (const auto& text : schedule.drop_at) {
@@ -346,7 +205,6 @@ void TrainOptions::validate() const {
     }
   }
   model_config(1).validate();
-  check_loss(loss);
   loss.validate();
 }
 
@@ -408,7 +266,7 @@ std::optional<int> TrainOptions::micro_batch_images() const {
   int images = 0;
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, images);
-  if (parsed.ec != std::errc() || parsed.ptr != end) {
+  if (parsed.ec != std::errc() || parsed.ptr != end || images < 0 || images > kMostImages) {
     refuse("micro-batch", text, cat("auto or 0..", kMostImages));
   }
   return images;

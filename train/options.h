@@ -44,6 +44,8 @@ inline const Choices<ClassLossKind> kClassLosses = {{"focal", ClassLossKind::kFo
 inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
                                                {"linear", LrScaling::kLinear}};
 
+inline constexpr int kMostImages = 65536;  // of a step
+
 struct TrainOptions {
   std::string recipe = kAutoRecipe;  // settings for what is left unset, see recipes.h
   Task task = Task::kDetection;

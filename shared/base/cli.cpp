@@ -69,6 +69,33 @@ T parse_value(const std::string& name, const std::string& text) {
   }
 }
 
+// "above 0 to 1000", "at least 1".
+std::string range_text(const OptionRules& rules) {
+  const bool has_end = rules.most || rules.below;
+  std::string text = rules.above   ? cat("above ", shortest(*rules.above))
+                     : rules.least ? cat(has_end ? "" : "at least ", shortest(*rules.least))
+                                   : "";
+  if (!has_end) return text;
+  return cat(text, text.empty() ? "at most " : " to ", rules.below ? "below " : "",
+             shortest(rules.below ? *rules.below : *rules.most));
+}
+
+template <class T>
+bool is_in_range(const T& value, const OptionRules& rules) {
+  if constexpr (IsOptional<T>::value) {
+    return is_in_range(*value, rules);
+  } else if constexpr (IsVector<T>::value) {
+    return std::all_of(value.begin(), value.end(),
+                       [&](const auto& one) { return is_in_range(one, rules); });
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    const auto number = static_cast<double>(value);
+    return (!rules.least || number >= *rules.least) && (!rules.above || number > *rules.above) &&
+           (!rules.most || number <= *rules.most) && (!rules.below || number < *rules.below);
+  } else {
+    return true;
+  }
+}
+
 template <class T>
 std::string show_value(const T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
@@ -156,22 +183,28 @@ void Cli::group(std::string title) {
 void Cli::add(Option option) {
   RETINA_CHECK(find(option.name) == nullptr, option.name, " declared twice");
   option.group = group_;
-  option_texts_.push_back(option.is_flag ? "" : option.show());
+  option.initial = option.show();
+  option_texts_.push_back(option.is_flag ? "" : option.initial);
   options_.push_back(std::move(option));
 }
 
 void Cli::add_option(const std::string& name, Target target, const std::string& value_name,
-                     const std::string& help) {
+                     const std::string& help, const OptionRules& rules) {
   std::visit(
       [&](auto* value) {
         using T = std::remove_pointer_t<decltype(value)>;
         add({.name = name,
              .value_name = value_name,
              .help = help,
-             .assign = [name,
-                        value](const std::string& text) { *value = parse_value<T>(name, text); },
+             .assign =
+                 [name, value, rules](const std::string& text) {
+                   T parsed = parse_value<T>(name, text);
+                   if (!is_in_range(parsed, rules)) fail_value(name, text, range_text(rules));
+                   *value = std::move(parsed);
+                 },
              .show = [value] { return show_value(*value); },
-             .json = [value] { return json_value(*value); }});
+             .json = [value] { return json_value(*value); },
+             .rules = rules});
       },
       target);
 }
@@ -199,7 +232,8 @@ void Cli::let_be_auto(const std::function<void()>& reset) {
   if (option_texts_.back().empty()) option_texts_.back() = kAuto;
 }
 
-void Cli::flag(const std::string& name, bool& target, const std::string& help) {
+void Cli::flag(const std::string& name, bool& target, const std::string& help,
+               const OptionRules& rules) {
   add({.name = name,
        .help = help,
        .is_flag = true,
@@ -209,11 +243,12 @@ void Cli::flag(const std::string& name, bool& target, const std::string& help) {
              target = text == "true";
            },
        .show = [&target] { return std::string(target ? "true" : "false"); },
-       .json = [&target] { return std::string(target ? "true" : "false"); }});
+       .json = [&target] { return std::string(target ? "true" : "false"); },
+       .rules = rules});
 }
 
 void Cli::add_choice(const std::string& name, const std::string& list, const std::string& help,
-                     Words words) {
+                     Words words, const OptionRules& rules) {
   add({.name = name,
        .value_name = list,
        .help = help,
@@ -226,15 +261,17 @@ void Cli::add_choice(const std::string& name, const std::string& list, const std
            [word = words.word] {
              const std::string text = word();
              return text.empty() ? "null" : json_value(text);
-           }});
+           },
+       .rules = rules});
 }
 
 void Cli::preset(const std::string& name, std::string& target,
-                 std::map<std::string, Settings> presets, const std::string& help) {
+                 std::map<std::string, Settings> presets, const std::string& help,
+                 const OptionRules& rules) {
   std::vector<std::string> values = {"none"};
   if (target != values.front()) values.insert(values.begin(), target);
   for (const auto& [value, settings] : presets) values.push_back(value);
-  choice(name, target, plain_choices(values), help);
+  choice(name, target, plain_choices(values), help, rules);
   presets_.push_back([presets = std::move(presets), &target]() -> const Settings* {
     const auto found = presets.find(target);
     return found == presets.end() ? nullptr : &found->second;
@@ -263,10 +300,12 @@ void Cli::assign(const Settings& settings) {
     RETINA_CHECK(option != nullptr, "no option ", name, " to assign");
     option->assign(text);
   }
+  for (const auto& check_options : checks_) check_options(*this);
 }
 
 template <class T>
-void Cli::add_bytes(const std::string& name, T& target, const std::string& help) {
+void Cli::add_bytes(const std::string& name, T& target, const std::string& help,
+                    const OptionRules& rules) {
   const auto show = [&target]() -> std::string {
     if constexpr (IsOptional<T>::value)
       return target ? bytes_text(*target) : "";
@@ -276,22 +315,29 @@ void Cli::add_bytes(const std::string& name, T& target, const std::string& help)
   add({.name = name,
        .value_name = "BYTES",
        .help = help,
-       .assign = [name, &target](const std::string& text) { target = parse_bytes(name, text); },
+       .assign =
+           [name, &target, rules](const std::string& text) {
+             const std::uint64_t parsed = parse_bytes(name, text);
+             if (!is_in_range(parsed, rules)) fail_value(name, text, range_text(rules));
+             target = parsed;
+           },
        .show = show,
-       .json = [&target] { return json_value(target); }});
+       .json = [&target] { return json_value(target); },
+       .rules = rules});
 }
 
-void Cli::bytes(const std::string& name, std::uint64_t& target, const std::string& help) {
-  add_bytes(name, target, help);
+void Cli::bytes(const std::string& name, std::uint64_t& target, const std::string& help,
+                const OptionRules& rules) {
+  add_bytes(name, target, help, rules);
 }
 
 void Cli::bytes(const std::string& name, std::optional<std::uint64_t>& target,
-                const std::string& help) {
-  add_bytes(name, target, help);
+                const std::string& help, const OptionRules& rules) {
+  add_bytes(name, target, help, rules);
 }
 
 void Cli::pair(const std::string& name, std::array<std::string, 2>& target,
-               const std::string& value_names, const std::string& help) {
+               const std::string& value_names, const std::string& help, const OptionRules& rules) {
   add({.name = name,
        .value_name = value_names,
        .help = help,
@@ -308,21 +354,23 @@ void Cli::pair(const std::string& name, std::array<std::string, 2>& target,
                                                   " (got ", values.size(), ")"));
              }
              std::copy(values.begin(), values.end(), target.begin());
-           }});
+           },
+       .rules = rules});
 }
 
 void Cli::list(const std::string& name, std::vector<std::string>& target,
-               const std::string& value_names, const std::string& help) {
+               const std::string& value_names, const std::string& help, const OptionRules& rules) {
   add({.name = name,
        .value_name = value_names,
        .help = help,
        .show = [&target] { return show_value(target); },
        .json = [&target] { return target.empty() ? "null" : json_value(target); },
        .assign_values = [&target](const std::vector<std::string>& values) { target = values; },
-       .repeats = true});
+       .repeats = true,
+       .rules = rules});
 }
 
-void Cli::validate(std::function<void()> check) {
+void Cli::validate(std::function<void(const Cli&)> check) {
   checks_.push_back(std::move(check));
 }
 
@@ -331,6 +379,41 @@ const Cli::Option* Cli::find(const std::string& name) const {
     if (option.name == name) return &option;
   }
   return nullptr;
+}
+
+bool Cli::has_what_it_needs(const Option& option) const {
+  const std::string& needs = option.rules.needs;
+  const std::size_t equals = needs.find('=');
+  const Option* const other = find(needs.substr(0, equals));
+  RETINA_CHECK(needs.empty() || other != nullptr, option.name, " needs the unknown ", needs);
+  if (needs.empty()) return true;
+  return equals == std::string::npos ? other->show() != other->initial
+                                     : other->show() == needs.substr(equals + 1);
+}
+
+void Cli::check_mode(unsigned modes, const std::string& mode) const {
+  std::string meaningless;
+  int count = 0;
+  for (const Option& option : options_) {
+    if (option.show() == option.initial) continue;
+    if ((option.rules.modes & modes) == 0) {
+      meaningless += cat(count++ > 0 ? ", --" : "--", option.name);
+    } else if (!has_what_it_needs(option)) {
+      const std::string& needs = option.rules.needs;
+      const std::string other = needs.substr(0, needs.find('='));
+      const bool is_valued = other != needs;
+      throw Error(ErrorKind::kUsage,
+                  cat("--", option.name, ": has no effect ", is_valued ? "with --" : "without --",
+                      other, is_valued ? cat(" ", find(other)->show()) : ""),
+                  option.initial.empty() ? "leave it out"
+                                         : cat("leave it out, or give --", option.name, " ",
+                                               option.initial, " where a recipe sets it"));
+    }
+  }
+  if (count == 0) return;
+  throw Error(ErrorKind::kUsage,
+              cat(meaningless, count > 1 ? ": have" : ": has", " no effect with ", mode),
+              "leave it out");
 }
 
 void Cli::fail_unknown(const std::string& name) const {
@@ -514,7 +597,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   if (!config_.empty()) read_config(config_);
   apply_presets();
   set_log_level(log_level_);
-  for (const auto& check_options : checks_) check_options();
+  for (const auto& check_options : checks_) check_options(*this);
   if (check_args_ && checked_report_) std::cout << checked_report_() << std::flush;
   return check_args_ ? CliOutcome::kDone : CliOutcome::kRun;
 }
@@ -522,7 +605,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
 std::vector<EffectiveOption> Cli::effective() const {
   std::vector<EffectiveOption> list;
   for (const auto& option : options_) {
-    if (option.is_setting) list.push_back({option.name, option.json()});
+    if (option.is_setting) list.push_back({option.name, option.json(), option.rules.may_change});
   }
   return list;
 }

@@ -30,6 +30,7 @@ enum class CliOutcome { kRun, kDone };
 struct EffectiveOption {
   std::string name;
   std::string json;
+  bool may_change = false;  // OptionRules
 };
 
 // The type of the values of a choice, whose target may be an optional of them.
@@ -40,6 +41,19 @@ struct ChosenType {
 template <class T>
 struct ChosenType<std::optional<T>> {
   using Type = T;
+};
+
+// What an option's row says beside its name, target and help. Each rule is checked wherever the
+// value comes from: command line, --config, preset or Cli::assign.
+struct OptionRules {
+  // Bounds of its number, or of each of several; `above` and `below` are not in the range.
+  std::optional<double> least{}, above{}, most{}, below{};
+  // The program's modes (bits, Cli::check_mode) that it means something in.
+  unsigned modes = ~0U;
+  // It means something only beside this option, "tile", or this value of it, "assigner=iou".
+  std::string needs{};
+  // retina-train: may differ between a run and its continuation.
+  bool may_change = false;
 };
 
 class Cli {
@@ -55,37 +69,41 @@ class Cli {
   // std::vector<double|int64_t|std::string> (comma-separated), std::optional of these.
   template <class T>
   void option(const std::string& name, T& target, const std::string& value_name,
-              const std::string& help) {
-    add_option(name, &target, value_name, help);
+              const std::string& help, const OptionRules& rules = {}) {
+    add_option(name, &target, value_name, help, rules);
   }
 
   // The same for an optional that "auto" leaves to the program, unset; --help shows that where it
   // is the default.
   template <class T>
   void option_or_auto(const std::string& name, std::optional<T>& target,
-                      const std::string& value_name, const std::string& help) {
-    add_option(name, &target, cat(value_name, "|", kAuto), help);
+                      const std::string& value_name, const std::string& help,
+                      const OptionRules& rules = {}) {
+    add_option(name, &target, cat(value_name, "|", kAuto), help, rules);
     let_be_auto([&target] { target.reset(); });
   }
 
   // The same where "auto" has a value of its own.
   template <class T>
   void option_or_auto(const std::string& name, std::optional<T>& target,
-                      const std::string& value_name, const std::string& help, const T& automatic) {
-    add_option(name, &target, cat(value_name, "|", kAuto), help);
+                      const std::string& value_name, const std::string& help, const T& automatic,
+                      const OptionRules& rules) {
+    add_option(name, &target, cat(value_name, "|", kAuto), help, rules);
     const std::string default_text = option_texts_.back();
     let_be_auto([&target, automatic] { target = automatic; });
     option_texts_.back() = default_text;
   }
 
   // Declares a switch. "true"/"false" in a config file.
-  void flag(const std::string& name, bool& target, const std::string& help);
+  void flag(const std::string& name, bool& target, const std::string& help,
+            const OptionRules& rules = {});
 
   // Declares an option with a closed set of values, e.g. {{"sgd", Kind::kSgd}, {"adam",
   // Kind::kAdam}}. An unset optional shows no default.
   template <class Target>
   void choice(const std::string& name, Target& target,
-              const Choices<typename ChosenType<Target>::Type>& choices, const std::string& help) {
+              const Choices<typename ChosenType<Target>::Type>& choices, const std::string& help,
+              const OptionRules& rules = {}) {
     add_choice(name, words_of(choices), help,
                {.take =
                     [&target, choices](const std::string& word) {
@@ -93,11 +111,13 @@ class Cli {
                       if (value) target = *value;
                       return value.has_value();
                     },
-                .word = [&target, choices] { return word_of(choices, target); }});
+                .word = [&target, choices] { return word_of(choices, target); }},
+               rules);
   }
   // The choice between "on" and "off".
-  void on_off(const std::string& name, bool& target, const std::string& help) {
-    choice(name, target, {{"on", true}, {"off", false}}, help);
+  void on_off(const std::string& name, bool& target, const std::string& help,
+              const OptionRules& rules = {}) {
+    choice(name, target, {{"on", true}, {"off", false}}, help, rules);
   }
 
   // Declares a choice whose values bring their own settings for other options: `presets[value]` are
@@ -105,32 +125,33 @@ class Cli {
   // the target's current value are values too, without settings of their own.
   using Settings = std::vector<std::pair<std::string, std::string>>;
   void preset(const std::string& name, std::string& target, std::map<std::string, Settings> presets,
-              const std::string& help);
+              const std::string& help, const OptionRules& rules = {});
 
   // What else brings settings, as a preset does: asked after parsing; nullptr for none.
   void imply(std::function<const Settings*()> settings);
 
   // Declares `--name A B`: exactly two values, in a config file an array of two.
   void pair(const std::string& name, std::array<std::string, 2>& target,
-            const std::string& value_names, const std::string& help);
+            const std::string& value_names, const std::string& help, const OptionRules& rules = {});
 
   // Declares `--name A [B ...]`: one value or more, those of all its mentions; in a config file a
   // text or an array.
   void list(const std::string& name, std::vector<std::string>& target,
-            const std::string& value_names, const std::string& help);
+            const std::string& value_names, const std::string& help, const OptionRules& rules = {});
 
   // Declares a size in bytes: "256MiB", "1GiB", "4096".
-  void bytes(const std::string& name, std::uint64_t& target, const std::string& help);
+  void bytes(const std::string& name, std::uint64_t& target, const std::string& help,
+             const OptionRules& rules = {});
   // An unset one shows no default.
-  void bytes(const std::string& name, std::optional<std::uint64_t>& target,
-             const std::string& help);
+  void bytes(const std::string& name, std::optional<std::uint64_t>& target, const std::string& help,
+             const OptionRules& rules = {});
 
   // The options whose values may be URLs; elsewhere a URL is refused, as a path of this machine it
   // would be a folder "https:".
   void urls(std::set<std::string> names) { url_names_ = std::move(names); }
 
-  // Runs after parsing and before --check-args ends the program; throws to refuse.
-  void validate(std::function<void()> check);
+  // Runs after parsing, before --check-args ends the program, and after assign(); throws to refuse.
+  void validate(std::function<void(const Cli&)> check);
 
   // Throws Error{kUsage} (unknown option with ours or the nearest match, bad value, no option),
   // Error{kNoInput} / Error{kData} for --config.
@@ -139,6 +160,10 @@ class Cli {
   // Sets options as a preset does, whether they are given or not: what the data decide. Throws as
   // `parse`.
   void assign(const Settings& settings);
+
+  // Throws Error{kUsage} where options that mean nothing in these modes have another value than by
+  // default, or that need another one; `mode` is how the user chose it, "--task classify".
+  void check_mode(unsigned modes, const std::string& mode) const;
 
   // What --check-args prints when the options are right; with nothing to say, nothing.
   void report_checked(std::function<std::string()> report) { checked_report_ = std::move(report); }
@@ -163,6 +188,8 @@ class Cli {
     // Of an option of several values, instead of `assign`.
     std::function<void(const std::vector<std::string>&)> assign_values{};
     bool repeats = false;  // may be given again, with more values
+    OptionRules rules{};
+    std::string initial{};  // its value as text when it was declared
   };
   using Target = std::variant<int*, std::int64_t*, std::uint64_t*, double*, std::string*,
                               std::optional<int>*, std::optional<std::int64_t>*,
@@ -178,13 +205,15 @@ class Cli {
   static std::string with_auto(std::string message);
   void let_be_auto(const std::function<void()>& reset);
   void add_option(const std::string& name, Target target, const std::string& value_name,
-                  const std::string& help);
+                  const std::string& help, const OptionRules& rules);
   template <class T>
-  void add_bytes(const std::string& name, T& target, const std::string& help);
+  void add_bytes(const std::string& name, T& target, const std::string& help,
+                 const OptionRules& rules);
   void add_choice(const std::string& name, const std::string& list, const std::string& help,
-                  Words words);
+                  Words words, const OptionRules& rules);
   void add(Option option);
   const Option* find(const std::string& name) const;
+  bool has_what_it_needs(const Option& option) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
   void declare_common();
   void read_command_line(int argc, const char* const* argv);
@@ -199,7 +228,7 @@ class Cli {
   std::set<std::string> url_names_;
   std::map<std::string, std::string> given_;
   std::vector<std::function<const Settings*()>> presets_;  // each choice's settings or nullptr
-  std::vector<std::function<void()>> checks_;
+  std::vector<std::function<void(const Cli&)>> checks_;
   std::function<std::string()> checked_report_;
   bool help_ = false, version_ = false, check_args_ = false;
   std::string config_;

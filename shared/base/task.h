@@ -17,4 +17,7 @@ inline const Choices<Task> kTasks = {{"detection", Task::kDetection},
 inline const Choices<Task> kTaskOptions = {{"detect", Task::kDetection},
                                            {"classify", Task::kClassification}};
 
+// The modes of an option that only one of them has (OptionRules).
+inline constexpr unsigned kDetect = 1, kClassify = 2;
+
 }  // namespace retina

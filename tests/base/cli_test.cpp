@@ -338,13 +338,13 @@ TEST_F(CliTest, HelpBreaksALongChoice) {
 
 TEST_F(CliTest, ChecksRunBeforeCheckArgsEnds) {
   int calls = 0;
-  cli_.validate([&] { ++calls; });
+  cli_.validate([&](const Cli&) { ++calls; });
   EXPECT_EQ(parse({"--epochs", "3", "--check-args"}), CliOutcome::kDone);
   EXPECT_EQ(calls, 1);
 }
 
 TEST_F(CliTest, AFailedCheckRefusesTheCommandLine) {
-  cli_.validate([] { throw Error(ErrorKind::kConfig, "contradiction"); });
+  cli_.validate([](const Cli&) { throw Error(ErrorKind::kConfig, "contradiction"); });
   EXPECT_THROW(parse({"--epochs", "3"}), Error);
 }
 

@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
   cli.choice("mode", options.mode, plain_choices({"all", "ring", "ordered"}), "how sums are made");
   cli.choice("type", options.type, plain_choices({"all", "float32", "bfloat16", "float16"}),
              "of the elements");
-  cli.validate([&] { options.validate(); });
+  cli.validate([&](const Cli&) { options.validate(); });
   return run_rank_program("bench_allreduce", cli, argc, argv, [&](Communicator& ranks) {
     std::string command = argv[0];
     for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];

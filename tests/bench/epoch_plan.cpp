@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   cli.option("annotations", annotations, "FILE",
              "COCO instances with the images' sizes (required)");
   cli.option("images", images, "N", "how many images to plan");
-  cli.validate([&] {
+  cli.validate([&](const Cli&) {
     if (annotations.empty()) throw Error(ErrorKind::kUsage, "--annotations is missing");
     if (images < 1) throw Error(ErrorKind::kUsage, "--images: must be at least 1");
   });

@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
           "Measures steps whose computing is a sleep as long as a measured one.");
   cli.option("measured", measured, "FILE", "scaling.json with a run on one rank (required)");
   cli.option("steps", steps, "N", "measured steps");
-  cli.validate([&] {
+  cli.validate([&](const Cli&) {
     if (measured.empty()) throw Error(ErrorKind::kUsage, "--measured is missing");
     if (steps < 1) throw Error(ErrorKind::kUsage, "--steps: too few (want at least 1)");
   });

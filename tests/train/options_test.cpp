@@ -31,6 +31,17 @@ TrainOptions parse(std::vector<const char*> arguments) {
   return options;
 }
 
+bool may_change(const std::string& name) {
+  TrainOptions options;
+  Cli cli("retina-train", "", "");
+  declare_options(cli, options);
+  const std::vector<EffectiveOption> all = cli.effective();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const EffectiveOption& one) { return one.name == name; });
+  EXPECT_NE(found, all.end()) << name;
+  return found != all.end() && found->may_change;
+}
+
 // What the parser or the check refuses; fails the test when they take it.
 Error refusal(std::vector<const char*> arguments) {
   try {

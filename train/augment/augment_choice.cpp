@@ -10,33 +10,18 @@
 namespace retina {
 namespace {
 
-[[noreturn]] void refuse(const char* option, const std::string& got, const std::string& want) {
-  throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got ", got, ", want ", want, ")"));
-}
-
-struct Bounds {
-  double least, most;
-  bool hold(double value) const { return value >= least && value <= most; }
-  std::string text() const { return cat(shortest(least), " to ", shortest(most)); }
-};
-
 // Puts what is given in place of the set's value.
-void take(const char* option, const std::optional<double>& given, const Bounds& bounds,
-          double& value) {
-  if (!given) return;
-  if (!bounds.hold(*given)) refuse(option, shortest(*given), bounds.text());
-  value = *given;
+void take(const std::optional<double>& given, double& value) {
+  value = given.value_or(value);
 }
 
-void take(const char* option, const std::optional<std::vector<double>>& given, const Bounds& bounds,
-          Range& range) {
+void take(const char* option, const std::optional<std::vector<double>>& given, Range& range) {
   if (!given) return;
   const auto& values = *given;
-  if (values.size() != 2 || !bounds.hold(values[0]) || !bounds.hold(values[1]) ||
-      values[0] > values[1]) {
+  if (values.size() != 2 || values[0] > values[1]) {
     std::string got;
     for (const double value : values) got += cat(got.empty() ? "" : ",", shortest(value));
-    refuse(option, got, cat("LOW,HIGH from ", bounds.text()));
+    throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got ", got, ", want LOW,HIGH)"));
   }
   range = {values[0], values[1]};
 }
@@ -60,21 +45,20 @@ void check_one_scale(const AugmentOptions& options) {
 }  // namespace
 
 AugmentOptions AugmentChoice::options(Augment usual) const {
-  constexpr Bounds kShare = {0, 1};
   AugmentOptions result = options_of(set.value_or(usual));
-  take("flip", flip, kShare, result.flip);
-  take("vertical-flip", vertical_flip, kShare, result.vertical_flip);
-  take("rotation", rotation, {0, 3.15}, result.rotation_rad);
-  take("shear", shear, {0, 1}, result.shear_rad);
-  take("translation", translation, kShare, result.translation);
-  take("scale", scale, {0.1, 10}, result.scale);
-  take("scale-jitter", scale_jitter, {0.01, 100}, result.scale_jitter);
-  take("crop", crop, {0.01, 1}, result.crop);
-  take("contrast", contrast, {0, 10}, result.contrast);
-  take("saturation", saturation, {0, 10}, result.saturation);
-  take("brightness", brightness, kShare, result.brightness);
-  take("hue", hue, {0, 0.5}, result.hue);
-  take("box-visibility", box_visibility, kShare, result.box_visibility);
+  take(flip, result.flip);
+  take(vertical_flip, result.vertical_flip);
+  take(rotation, result.rotation_rad);
+  take(shear, result.shear_rad);
+  take(translation, result.translation);
+  take("scale", scale, result.scale);
+  take("scale-jitter", scale_jitter, result.scale_jitter);
+  take("crop", crop, result.crop);
+  take("contrast", contrast, result.contrast);
+  take("saturation", saturation, result.saturation);
+  take(brightness, result.brightness);
+  take(hue, result.hue);
+  take(box_visibility, result.box_visibility);
   if (fill) result.fill = *fill;
   check_one_scale(result);
   return result;
@@ -87,27 +71,39 @@ void declare_options(Cli& cli, AugmentChoice& c) {
       "random changes of images; crop: mirror and random resized crops; light: mirror, "
       "colours, small rotations, shifts and shears; strong: mirror, colours, scales 0.1 to 2 "
       "with crops [flip; classify: crop]");
-  cli.option("flip", c.flip, "P", "probability of a left-right mirror [0.5; none 0]");
-  cli.option("vertical-flip", c.vertical_flip, "P", "probability of a top-bottom mirror [0]");
-  cli.option("rotation", c.rotation, "RAD", "up to this, either way [light 0.1]");
-  cli.option("shear", c.shear, "RAD", "up to this, either way [light 0.1]");
+  cli.option("flip", c.flip, "P", "probability of a left-right mirror [0.5; none 0]",
+             {.least = 0, .most = 1});
+  cli.option("vertical-flip", c.vertical_flip, "P", "probability of a top-bottom mirror [0]",
+             {.least = 0, .most = 1});
+  cli.option("rotation", c.rotation, "RAD", "up to this, either way [light 0.1]",
+             {.least = 0, .most = 3.15});
+  cli.option("shear", c.shear, "RAD", "up to this, either way [light 0.1]",
+             {.least = 0, .most = 1});
   cli.option("translation", c.translation, "SHARE",
-             "of the image's sides, up to this, either way [light 0.1]");
-  cli.option("scale", c.scale, "LOW,HIGH", "about the middle, for each axis [light 0.9,1.1]");
+             "of the image's sides, up to this, either way [light 0.1]", {.least = 0, .most = 1});
+  cli.option("scale", c.scale, "LOW,HIGH", "about the middle, for each axis [light 0.9,1.1]",
+             {.least = 0.1, .most = 10});
   cli.option("scale-jitter", c.scale_jitter, "LOW,HIGH",
-             "a smaller image at a random place, a random crop of a larger one [strong 0.1,2]");
+             "a smaller image at a random place, a random crop of a larger one [strong 0.1,2]",
+             {.least = 0.01, .most = 100});
   cli.option("crop", c.crop, "LOW,HIGH",
-             "a part of this share of the image's area, at a random place, enlarged [crop 0.08,1]");
-  cli.option("contrast", c.contrast, "LOW,HIGH", "factor [light and strong 0.9,1.1]");
-  cli.option("saturation", c.saturation, "LOW,HIGH", "factor [light and strong 0.95,1.05]");
+             "a part of this share of the image's area, at a random place, enlarged [crop 0.08,1]",
+             {.least = 0.01, .most = 1});
+  cli.option("contrast", c.contrast, "LOW,HIGH", "factor [light and strong 0.9,1.1]",
+             {.least = 0, .most = 10});
+  cli.option("saturation", c.saturation, "LOW,HIGH", "factor [light and strong 0.95,1.05]",
+             {.least = 0, .most = 10});
   cli.option("brightness", c.brightness, "SHARE",
-             "of the range from black to white, up to this, either way [light and strong 0.1]");
-  cli.option("hue", c.hue, "TURNS", "up to this, either way [light and strong 0.05]");
+             "of the range from black to white, up to this, either way [light and strong 0.1]",
+             {.least = 0, .most = 1});
+  cli.option("hue", c.hue, "TURNS", "up to this, either way [light and strong 0.05]",
+             {.least = 0, .most = 0.5});
   cli.choice("fill", c.fill, kFills,
              "what is outside the image: its nearest pixel, or the mean colour [nearest; strong "
              "constant]");
   cli.option("box-visibility", c.box_visibility, "SHARE",
-             "a box of which less than this stays inside the image is dropped [0.25]");
+             "a box of which less than this stays inside the image is dropped [0.25]",
+             {.least = 0, .most = 1, .modes = kDetect});
 }
 
 }  // namespace retina

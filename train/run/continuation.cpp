@@ -45,10 +45,10 @@ std::optional<Found> newest_checkpoint(RunDir& dir) {
 void check_continues(const Found& found, const Continuation& now) {
   FixedOptions fixed = fixed_options(now.config);
   fixed.erase(kInitKey);
-  std::string text =
-      changed_options(fixed_options_of_checkpoint(found.checkpoint.config_json,
-                                                  found.checkpoint.trainer_json, found.path),
-                      fixed);
+  std::string text = changed_options(
+      fixed_options_of_checkpoint(found.checkpoint.config_json, found.checkpoint.trainer_json,
+                                  now.config, found.path),
+      fixed);
   // The norm follows from --init, which may change.
   const JsonFile stored = JsonFile::parse(found.checkpoint.config_json, found.path);
   const std::string before = ModelConfig::from_json(stored.root().at("model")).to_json();

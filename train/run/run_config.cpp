@@ -1,6 +1,5 @@
 #include "train/run/run_config.h"
 
-#include <set>
 #include <utility>
 
 #include "shared/base/error.h"
@@ -33,47 +32,6 @@ bool names_weights(const std::string& init) {
   return !init.empty() && init != "none";
 }
 
-bool may_change(const std::string& name) {
-  static const std::set<std::string> kNames = {"train",
-                                               "validation",
-                                               "output",
-                                               "epochs",
-                                               "steps",
-                                               "micro-batch",
-                                               "device",
-                                               "expect-ranks",
-                                               "stall-timeout",
-                                               "tf32",
-                                               "wire",
-                                               "deterministic-reduce",
-                                               "overlap-reduce",
-                                               "bucket-mb",
-                                               "checkpoint-every",
-                                               "mtbf",
-                                               "check-replicas-every",
-                                               "on-nan",
-                                               "keep",
-                                               "resume",
-                                               "scratch",
-                                               "stage",
-                                               "stage-limit",
-                                               "max-bad-fraction",
-                                               "overwrite",
-                                               "validate-every",
-                                               "threads",
-                                               "compute-threads",
-                                               "validation-images",
-                                               "tensorboard",
-                                               "timeline",
-                                               "timeline-steps",
-                                               "stop-at-ap",
-                                               "scaling-report",
-                                               "preview",
-                                               "init",
-                                               "size"};
-  return kNames.count(name) != 0;
-}
-
 std::string validation_identity(const std::string& fingerprint, std::int64_t images,
                                 std::size_t image_count) {
   const bool all = images == 0 || images >= static_cast<std::int64_t>(image_count);
@@ -88,7 +46,7 @@ std::string fixed_options_json(const RunConfig& config) {
     json.field(kValidationKey, config.validation_fingerprint);
   }
   for (const auto& option : config.options) {
-    if (!may_change(option.name)) json.key(option.name).raw(option.json);
+    if (!option.may_change) json.key(option.name).raw(option.json);
   }
   return json.end_object().text();
 }
@@ -105,8 +63,7 @@ OptionTexts option_texts(const JsonView& options) {
 FixedOptions fixed_options(const JsonView& object) {
   FixedOptions values;
   for (const auto& member : object.raw().GetObject()) {
-    const std::string name = member.name.GetString();
-    if (!may_change(name)) values[name] = text_of(member.value);
+    values[member.name.GetString()] = text_of(member.value);
   }
   return values;
 }
@@ -117,10 +74,15 @@ FixedOptions fixed_options(const RunConfig& config) {
 }
 
 FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
-                                         const std::string& trainer_json, const std::string& name) {
+                                         const std::string& trainer_json, const RunConfig& now,
+                                         const std::string& name) {
   const JsonFile config = JsonFile::parse(config_json, name);
   const RunState state = RunState::parse(trainer_json, name);
-  FixedOptions values = fixed_options(config.root().at("train"));
+  FixedOptions values;
+  const JsonView all = config.root().at("train");
+  for (const EffectiveOption& option : now.options) {
+    if (!option.may_change) values[option.name] = text_of(all.at(option.name.c_str()).raw());
+  }
   const auto add = [&](const char* key, const std::string& fingerprint) {
     JsonWriter json;
     json.value(fingerprint);

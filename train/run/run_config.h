@@ -35,9 +35,6 @@ inline constexpr const char* kValidationKey = "validation_fingerprint";
 // False for an --init of "none", from scratch on purpose, and for none given.
 bool names_weights(const std::string& init);
 
-// Options that may change between a run and its continuation; of --size what it sets is compared.
-bool may_change(const std::string& option_name);
-
 // What distinguishes one measure of AP from another: the set's fingerprint and, where not all of it
 // is validated on, how many of its `image_count` images are; `images` 0: all.
 std::string validation_identity(const std::string& fingerprint, std::int64_t images,
@@ -54,12 +51,14 @@ std::string fixed_options_json(const RunConfig& config);
 // Option or fingerprint -> its value as JSON.
 using FixedOptions = SettingValues;
 
-// Those of such an object, or of one that holds all options.
+// Those of such an object.
 FixedOptions fixed_options(const JsonView& object);
 FixedOptions fixed_options(const RunConfig& config);
-// Those that a checkpoint's run had; --init is not among them. Throws kData; `name` names it there.
+// Those of `now` as a checkpoint's run had them; --init is not among them. Throws kData; `name`
+// names it there.
 FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
-                                         const std::string& trainer_json, const std::string& name);
+                                         const std::string& trainer_json, const RunConfig& now,
+                                         const std::string& name);
 
 // What differs (settings.h); empty when nothing does. A validation set differs only from another
 // one, not from a missing one: then no two APs are compared. An unset norm differs from no other:

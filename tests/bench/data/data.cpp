@@ -254,7 +254,7 @@ int main(int argc, char** argv) {
     cli.option("images-per-batch", options.images_per_batch, "N", "of the loader's batches");
     cli.option("minutes", options.minutes, "N",
                "load for so long and tell the resident memory; 0: measure the speed");
-    cli.validate([&] { options.validate(); });
+    cli.validate([&](const Cli&) { options.validate(); });
     if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
     std::string command = argv[0];
     for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];

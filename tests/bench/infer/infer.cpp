@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
     cli.option("threads", options.threads, "N", "of the network");
     cli.choice("device", options.device, kDeviceChoices, "of the network");
     cli.choice("precision", options.precision, kPrecisions, "of convolutions");
-    cli.validate([&] { options.validate(); });
+    cli.validate([&](const Cli&) { options.validate(); });
     if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
     return measure(options);
   });

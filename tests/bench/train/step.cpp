@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
     cli.choice("norm", options.norm, kNorms, "of the backbone");
     cli.option("trainable-layers", options.trainable_layers, "N", "of the backbone");
     cli.flag("operators", options.operators, "tell the operators of the last step, longest first");
-    cli.validate([&] { options.validate(); });
+    cli.validate([&](const Cli&) { options.validate(); });
     if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
     return measure(options);
   });

@@ -78,11 +78,13 @@ TEST(RunDir, KeepsHowGradientsTravelUntilItIsCleared) {
 TEST(RunDir, RefusesAnotherConfigurationNamingTheKeys) {
   const TestFolder folder;
   RunDir dir(folder / "run");
-  dir.write_config({.options = {{"lr", "0.01"}, {"threads", "2"}}, .train_fingerprint = "aa"});
+  dir.write_config(
+      {.options = {{"lr", "0.01"}, {"threads", "2", true}}, .train_fingerprint = "aa"});
   EXPECT_NO_THROW(dir.check_same_run(
-      {.options = {{"lr", "0.01"}, {"threads", "9"}}, .train_fingerprint = "aa"}));
+      {.options = {{"lr", "0.01"}, {"threads", "9", true}}, .train_fingerprint = "aa"}));
   try {
-    dir.check_same_run({.options = {{"lr", "0.02"}, {"threads", "2"}}, .train_fingerprint = "bb"});
+    dir.check_same_run(
+        {.options = {{"lr", "0.02"}, {"threads", "2", true}}, .train_fingerprint = "bb"});
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kConfig);
