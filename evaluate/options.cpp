@@ -70,7 +70,7 @@ void check_inputs(const EvalOptions& options) {
 std::pair<unsigned, const char*> mode_of(const EvalOptions& options) {
   if (options.compares()) return {kComparing, "--compare"};
   if (options.scores_only()) return {kScoring, "--detections, which are scored whole"};
-  if (options.images.empty()) return {kOnShards, "a model on --data"};
+  if (options.images.empty()) return {kOnShards, "--data, whose images are packed"};
   return {kOnImages, "--images, which have no ground truth"};
 }
 

@@ -88,7 +88,8 @@ void warn_of_no_boxes(const TrainOptions& options, const TrainingData& data) {
   }
   if (boxes > 0 || (crowds > 0 && options.data.train_on_crowds)) return;
   log_warning("no image has a box to train on",
-              crowds > 0 ? cat(": all ", crowds, " are crowds, which --train-on-crowds on takes")
+              crowds > 0 ? cat(": all ", crowds,
+                               " are crowds, which \"train-on-crowds\": \"on\" in --config takes")
                          : "; coco-pack's report says what became of them");
 }
 
@@ -540,7 +541,7 @@ int retina_train(int argc, const char* const* argv) {
   TrainOptions options;
   Cli cli("retina-train", kUsage, kSummary);
   declare_options(cli, options);
-  cli.validate([&options] { check_keeps_over_restarts(options); });
+  cli.validate([&options](const Cli&) { check_keeps_over_restarts(options); });
   Command command{.cli = cli, .options = options};
   cli.report_checked([&command] { return launcher_rank() > 0 ? "" : decided_by_data(command); });
   return run_rank_program(

@@ -53,7 +53,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
              {.above = 0, .most = 1});
   cli.on_off("train-on-crowds", o.data.train_on_crowds,
              "boxes of crowds (COCO's iscrowd) are trained on as others; off: left out",
-             {.modes = kDetect});
+             {.modes = kDetect, .file_only = true});
   cli.option("max-bad-fraction", o.data.max_bad_fraction, "F",
              "largest share of the records that may be damaged; other records replace them",
              {.least = 0, .most = 1, .may_change = true});
@@ -84,7 +84,7 @@ void declare_model(Cli& cli, TrainOptions& o) {
                      {.modes = kDetect});
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet",
-             {.modes = kDetect});
+             {.modes = kDetect, .file_only = true});
   cli.choice("anchors-per-location", o.model.anchors_per_location,
              {{"9", kAnchorsPerCell}, {"1", 1}},
              "9: three shapes in three sizes of each base anchor; 1: the base anchor alone, "
@@ -137,7 +137,7 @@ void declare_loss(Cli& cli, TrainOptions& o) {
              "where smooth-l1 turns from quadratic to l1",
              {.modes = kDetect, .needs = "box-loss=smooth-l1"});
   cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this",
-             {.modes = kDetect});
+             {.modes = kDetect, .file_only = true});
   cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "class-loss focal: weight of foreground",
              {.modes = kDetect, .needs = "class-loss=focal"});
   cli.option("focal-gamma", o.loss.focal_gamma, "GAMMA",
@@ -151,7 +151,7 @@ void declare_loss(Cli& cli, TrainOptions& o) {
              {.modes = kDetect, .needs = "assigner=iou"});
   cli.on_off("low-quality-matches", o.loss.match.low_quality_matches,
              "assigner iou: the best anchor of a box learns it whatever the overlap",
-             {.modes = kDetect, .needs = "assigner=iou"});
+             {.modes = kDetect, .needs = "assigner=iou", .file_only = true});
   cli.option("label-smoothing", o.label_smoothing, "S",
              "classify: share of the target that is spread over all classes",
              {.least = 0, .below = 1, .modes = kClassify | kClassifySmall});
@@ -197,12 +197,10 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
              "linear: times --images-per-step over the recipe's (16; mlperf 32, keras-retinanet 1, "
              "imagenet-resnet50 256, cifar10-keras 32); without --recipe and --lr: linear");
   cli.option("momentum", o.optimizer.rule.momentum, "M", "of sgd", {.least = 0, .below = 1});
-  cli.option("rho", o.optimizer.rule.rho, "RHO", "rmsprop: decay of the mean of squared gradients",
-             {.least = 0, .most = 0.999999});
   cli.option("weight-decay", o.optimizer.weight_decay, "D", "[adamw 0.05, others 0.0001]",
              {.least = 0});
   cli.option("norm-weight-decay", o.optimizer.rule.norm_weight_decay, "D",
-             "of normalisation layers [as --weight-decay]", {.least = 0});
+             "of normalisation layers [as --weight-decay]", {.least = 0, .file_only = true});
   cli.option("clip-norm", o.optimizer.clip_norm, "NORM",
              "largest global gradient norm; 0: no clipping", {.least = 0});
   cli.option("ema", o.optimizer.ema, "DECAY",
@@ -216,7 +214,7 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
              "step and plateau schedules: by how much", {.least = 0});
   cli.option("lr-decay", o.schedule.decay, "D",
              "inverse-time schedule: the rate is divided by 1 + D times the steps done",
-             {.above = 0});
+             {.above = 0, .file_only = true});
   cli.choice("plateau-metric", o.schedule.rule.plateau_metric, kPlateauMetrics,
              "plateau schedule: the metric that must improve");
   cli.option("plateau-patience", o.schedule.rule.plateau_patience, "N",
@@ -355,6 +353,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   declare_checkpoints_and_validation(cli, o);
   declare_monitoring(cli, o);
   cli.validate([&o](const Cli& given) {
+    o.check_task();
     const bool is_small = o.classifies() && o.model.backbone == kCifarCnn;
     given.check_mode(is_small         ? kClassifySmall
                      : o.classifies() ? kClassify

@@ -71,13 +71,16 @@ T parse_value(const std::string& name, const std::string& text) {
 
 // "above 0 to 1000", "at least 1".
 std::string range_text(const OptionRules& rules) {
-  const bool has_end = rules.most || rules.below;
-  std::string text = rules.above   ? cat("above ", shortest(*rules.above))
-                     : rules.least ? cat(has_end ? "" : "at least ", shortest(*rules.least))
-                                   : "";
-  if (!has_end) return text;
-  return cat(text, text.empty() ? "at most " : " to ", rules.below ? "below " : "",
-             shortest(rules.below ? *rules.below : *rules.most));
+  const auto text_of_bound = [](double bound) {
+    const auto whole = static_cast<std::int64_t>(bound);
+    return static_cast<double>(whole) == bound ? cat(whole) : shortest(bound);
+  };
+  std::string text;
+  if (rules.above) text = cat("above ", text_of_bound(*rules.above));
+  if (rules.least) text = text_of_bound(*rules.least);
+  if (!rules.most && !rules.below) return rules.least ? cat("at least ", text) : text;
+  return cat(text, " to ", rules.below ? "below " : "",
+             text_of_bound(rules.below ? *rules.below : *rules.most));
 }
 
 template <class T>
@@ -413,11 +416,15 @@ void Cli::check_mode(unsigned modes, const std::string& mode) const {
   if (count == 0) return;
   throw Error(ErrorKind::kUsage,
               cat(meaningless, count > 1 ? ": have" : ": has", " no effect with ", mode),
-              "leave it out");
+              count > 1 ? "leave them out" : "leave it out");
 }
 
 void Cli::fail_unknown(const std::string& name) const {
   const std::string shown = cat(name.size() == 1 ? "-" : "--", name);
+  if (find(name) != nullptr) {
+    throw Error(ErrorKind::kUsage, cat(shown, ": is for recipes and --config FILE.json only"),
+                cat("write {\"", name, "\": ...} into a file and give it by --config"));
+  }
   const std::string answer = foreign_option_answer(program_, name);
   if (!answer.empty()) throw Error(ErrorKind::kUsage, cat("unknown option ", shown, ": ", answer));
   const std::string nearest = nearest_match(name, option_names());
@@ -525,6 +532,7 @@ void Cli::declare_common() {
 void Cli::read_command_line(int argc, const char* const* argv) {
   po::options_description description;
   for (const auto& item : options_) {
+    if (item.rules.file_only) continue;
     if (item.is_flag) {
       description.add_options()(item.name.c_str(), "");
     } else if (item.assign_values) {
@@ -612,7 +620,9 @@ std::vector<EffectiveOption> Cli::effective() const {
 
 std::vector<std::string> Cli::option_names() const {
   std::vector<std::string> names;
-  for (const auto& option : options_) names.push_back(option.name);
+  for (const auto& option : options_) {
+    if (!option.rules.file_only) names.push_back(option.name);
+  }
   return names;
 }
 
@@ -624,6 +634,7 @@ std::string Cli::help_text() const {
   std::string group;
   for (std::size_t i = 0; i < options_.size(); ++i) {
     const Option& option = options_[i];
+    if (option.rules.file_only) continue;
     if (option.group != group) text += cat("\n", group = option.group, ":\n");
     std::string line = cat("  --", option.name, option.is_flag ? "" : " " + option.value_name);
     std::string help = option.help;

@@ -54,6 +54,8 @@ struct OptionRules {
   std::string needs{};
   // retina-train: may differ between a run and its continuation.
   bool may_change = false;
+  // Set by presets and --config alone: a value that published recipes differ in and nobody varies.
+  bool file_only = false;
 };
 
 class Cli {
@@ -168,7 +170,7 @@ class Cli {
   // What --check-args prints when the options are right; with nothing to say, nothing.
   void report_checked(std::function<std::string()> report) { checked_report_ = std::move(report); }
 
-  // On the command line or in --config.
+  // Whether an option was on the command line or in --config.
   bool given(const std::string& name) const { return given_.count(name) != 0; }
 
   // All options that are settings of the run (not --help, --config, ...), in declaration order.

@@ -267,7 +267,7 @@ TEST_F(FoundImages, OptionsThatDoNotFitAreRefused) {
   expect_refusal(run_process(command("out", {"--output-format", "xml"})), 64, "--output-format");
   auto packed = command("out", {"--output-format", "csv"});
   packed[3] = "--data";
-  expect_refusal(run_process(packed), 64, "--output-format csv: only applies with --images");
+  expect_refusal(run_process(packed), 64, "--output-format: has no effect with --data");
   images_ = folder_.path();
   write_file_atomically(folder_ / "1.png", encode_png(colourful(30, 30)));
   auto same = command("out");

@@ -108,7 +108,7 @@ std::string render_preview(const PreviewInput& input) {
   if (input.foreground_iou) {
     gallery.note += cat(" Red: no anchor has an IoU of ", shortest(*input.foreground_iou),
                         " with a box of this size; such a box is learned by its best anchor alone, "
-                        "or with --low-quality-matches off by none. See --anchor-sizes.");
+                        "or by none where the recipe says so. See --anchor-sizes.");
   }
   Counts counts;
   const auto batches = load_steps({.source = input.train.source,
