@@ -30,9 +30,9 @@ class ModelRepository {
   void prepare(const InferenceHeader& header, bool overwrite) const;
 
   // Brings the folder up to date with the model file `model`: writes each file that is missing or
-  // differs, atomically, model-settings.json last. Returns false when nothing had to be
-  // written (then nothing is touched: the folder may be read-only). Throws kCannotCreate, kIo, and
-  // kConfig when another process is writing.
+  // differs, atomically, model-settings.json last. Returns false when nothing had to be written
+  // (then nothing is touched: the folder may be read-only). Throws kCannotCreate, kIo, and kConfig
+  // when another process is writing.
   bool write(const std::string& model, const InferenceHeader& header) const;
 
  private:

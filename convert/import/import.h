@@ -24,9 +24,8 @@ struct ImportOptions {
 
 // Reads, recognises, selects the class rows, checks that every tensor has its place, writes the
 // checkpoint. Returns the text to print: one line when the output already exists, from the same
-// inputs.
-// Throws kNoInput (a file is missing), kData (not a file that can be imported), kConfig (classes
-// and categories differ; the output exists and was made differently), kCannotCreate, kIo.
+// inputs. Throws kNoInput (a file is missing), kData (not a file that can be imported), kConfig
+// (classes and categories differ; the output exists and was made differently), kCannotCreate, kIo.
 std::string import_weights(const ImportOptions& options);
 
 }  // namespace retina

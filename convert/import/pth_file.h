@@ -41,11 +41,11 @@ struct ForeignWeights {
 
 // Returns the tensors of the state dict in `bytes`: the file's own dict, or the one under one of
 // its keys (training checkpoints; "model", "state_dict" and others, kWeightKeys). A moving average
-// (kAverageKeys) has precedence over the weights, since the training validated it. `bytes`
-// must outlive the result. Guarantees that shape and strides span exactly `bytes`, that no tensor
-// has more elements than its storage, and that copies of all `bytes` take at most 4 times the
-// file's size. Throws Error{kData} beginning with `subject`: damaged, cut short, not a .pth file,
-// names that no state dict needs, a tensor outside its storage. Runs no code of the file
+// (kAverageKeys) has precedence over the weights, since the training validated it. `bytes` must
+// outlive the result. Guarantees that shape and strides span exactly `bytes`, that no tensor has
+// more elements than its storage, and that copies of all `bytes` take at most 4 times the file's
+// size. Throws Error{kData} beginning with `subject`: damaged, cut short, not a .pth file, names
+// that no state dict needs, a tensor outside its storage. Runs no code of the file
 // (tests/fuzz/pth_fuzz.cpp).
 ForeignWeights parse_pth(std::string_view bytes, const std::string& subject);
 

@@ -44,10 +44,9 @@ struct MatchResult {
 
 // Pairs detections of equal class within kPairedBoxPx and kPairedScore, each with the nearest in
 // box and score, both in units of their tolerances: several may have the same box. One without a
-// partner is
-// borderline when its score is within kScoreTolerance of the threshold, when the other list is full
-// and ends above it, or when a box of its class in the other list overlaps it by the NMS threshold
-// +- 1e-3, or by more and is itself without a partner.
+// partner is borderline when its score is within kScoreTolerance of the threshold, when the other
+// list is full and ends above it, or when a box of its class in the other list overlaps it by the
+// NMS threshold +- 1e-3, or by more and is itself without a partner.
 MatchResult match_detections(const std::vector<ScoredBox>& want, const std::vector<ScoredBox>& got,
                              const MatchContext& context);
 
