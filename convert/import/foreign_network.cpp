@@ -60,9 +60,8 @@ void check_numbers(const NamedTensors& state, const ModelConfig& config,
 
 // --- Detectors ----------------------------------------------------------------------------------
 
-constexpr std::uint64_t kFreshSeed =
-    1;                                  // for layers that a backbone lacks; --init draws them again
-constexpr std::int64_t kCocoRows = 91;  // torchvision's published detectors: COCO's ids 0 to 90
+constexpr std::uint64_t kFreshSeed = 1;  // for layers a backbone lacks; --init draws them again
+constexpr std::int64_t kCocoRows = 91;   // torchvision's published detectors: COCO's ids 0 to 90
 
 at::Tensor select_rows(const at::Tensor& layer, int per_location, const ClassRows& classes) {
   return rows_by_class(layer, per_location).index_select(1, at::tensor(classes.rows)).flatten(0, 1);

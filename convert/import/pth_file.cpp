@@ -14,8 +14,7 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kMaxDimensions = 16;
-constexpr std::uint64_t kMaxShare =
-    4;  // bytes of all copies, as a multiple of the file's: tensors may share a storage
+constexpr std::uint64_t kMaxShare = 4;  // bytes of all copies by the file's: storages may be shared
 // Keys of the weights in training checkpoints: torchvision's references, torch's ImageNet example,
 // MMDetection, timm, RT-DETR, BasicSR, and usual names of users.
 constexpr std::array<std::string_view, 8> kWeightKeys = {

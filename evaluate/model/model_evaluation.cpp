@@ -214,8 +214,7 @@ extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
     std::string near = is_url(options.data) ? "" : options.data;
     if (!options.images.empty()) {
       near = options.images.front();
-      near.resize(
-          std::min(near.size(), near.find_first_of("*?[")));  // the part of the path before a glob
+      near.resize(std::min(near.size(), near.find_first_of("*?[")));  // the part before a glob
     }
     options.model =
         resolve_checkpoint(resolve_name(options.model, {.option = "--model", .near = near}));
