@@ -26,8 +26,8 @@ struct ServedTensor {
 // The parts of a service that depend on the task.
 struct Service {
   int max_batch_images;               // enough to fill a GPU, few enough for a small one
-  std::string outputs_text;           // of Triton's config: a comment, and the outputs
-  std::vector<ServedTensor> outputs;  // of MLServer's runtime, in jobs/serving
+  std::string outputs_text;           // outputs of Triton's config, with a comment
+  std::vector<ServedTensor> outputs;  // outputs of MLServer's runtime, in jobs/serving
 };
 
 // Returns a detector's service. Every tensor begins with the batch; Triton has no empty dims, so

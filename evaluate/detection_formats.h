@@ -11,7 +11,7 @@
 
 namespace retina {
 
-inline constexpr int kPixelDigits = 7;  // of a coordinate in pixels: the precision of an f32
+inline constexpr int kPixelDigits = 7;  // precision of an f32 coordinate in pixels
 
 // Returns `value` as printf's %g writes it with so many digits, in any locale; all of these formats
 // and geojson.h use it.

@@ -25,7 +25,7 @@ constexpr const char* kDetectionsName = "detections.json";
 constexpr const char* kPredictionsName = "predictions.jsonl";
 constexpr const char* kIdentityKey = "fixed";
 constexpr const char* kOptionsKey = "options";
-constexpr const char* kFilesKey = "files";  // of --images: files whose labels and drawings are ours
+constexpr const char* kFilesKey = "files";  // files of --images whose labels and drawings are ours
 // Keys of the identity. An evaluation with a model has kModelKey and kDataKey, one of results
 // kResultsKey.
 constexpr const char* kModelKey = "model";

@@ -401,7 +401,7 @@ void start_weights(TrainingRun& run, Job& job) {
     run.resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
     found.reset();
   } else if (!job.options.from_scratch()) {
-    // Of a run's folder the best checkpoint, also in a speed test, which opens no run.
+    // A run's folder stands for its best checkpoint, also in a speed test, which opens no run.
     const std::string init =
         job.is_root() ? resolve_checkpoint(job.options.model.init) : job.options.model.init;
     run.initialise_from(job.is_root() ? load_checkpoint(init) : Checkpoint{}, init);

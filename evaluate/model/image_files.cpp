@@ -194,7 +194,7 @@ class ImageFilesOutput {
   std::vector<ImageInfo> images_{};    // names as the file system has them
   std::vector<Detection> detections_{};
   std::vector<SkippedFile> skipped_{};
-  AllGeoTags geo_tags_{};  // of images_, for GeoJSON
+  AllGeoTags geo_tags_{};  // tags of images_, for GeoJSON
 };
 
 void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detections,
@@ -210,9 +210,10 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
     used[place] = false;
     skipped_.push_back({.name = found.images[place].name, .problem = problem});
   }
-  std::erase_if(detections_, [&](const Detection& one) {  // of tiles that did decode
-    return !used[static_cast<std::size_t>(one.image_id - 1)];
-  });
+  std::erase_if(detections_,
+                [&](const Detection& one) {  // also those of tiles that did decode
+                  return !used[static_cast<std::size_t>(one.image_id - 1)];
+                });
   std::sort(skipped_.begin(), skipped_.end(),
             [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
   std::vector<const FoundImage*> located;

@@ -50,7 +50,7 @@ struct StepMetrics {
   TaskMetrics values = {};  // means over the step's real images
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping; not finite where the step updated nothing
-  double loss_scale = 0;     // of backward, with --precision fp16; else 0
+  double loss_scale = 0;     // scale of backward, with --precision fp16; else 0
   double images_per_second = 0;
   std::int64_t images = 0;           // real images
   std::int64_t replaced_images = 0;  // those in the place of a damaged one

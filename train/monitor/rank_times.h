@@ -1,5 +1,5 @@
 // Measures each rank's time, and finds the rank that the others wait for. A slow rank does not show
-// in the common step time: it waits for nobody, all others wait for it.
+// in the common step time: it waits for no other rank, and all others wait for it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct TimeShare {
 struct RankTimes {
   int rank = 0;
   std::string node = {};
-  double images = 0;         // of its median step; 0: not known, as many as the others
+  double images = 0;         // images of its median step; 0: not known, as many as the others
   TimeShare compute = {};    // forward, backward, update: the rest of the step
   TimeShare data_wait = {};  // time spent waiting for the loader
   TimeShare comm_wait = {};  // waiting for the gradients of all ranks, including slower ones

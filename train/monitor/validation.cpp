@@ -29,7 +29,7 @@ bool any_stopped(Communicator& communicator) {
 // A batch's part of the losses over all validation images.
 struct BatchLoss {
   std::int64_t image_id = 0;  // index of its first image, which no other batch has
-  TaskMetrics parts = {};     // of task_metrics()
+  TaskMetrics parts = {};     // its task_metrics()
 };
 
 BatchLoss batch_loss(TrainingTask& task, const TaskOutputs& outputs, const Batch& batch) {

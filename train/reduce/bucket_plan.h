@@ -33,7 +33,7 @@ struct BucketParameter {
 
 // Sizes in elements or bytes.
 struct BucketSize {
-  std::size_t most = 0;  // of a bucket
+  std::size_t most = 0;  // largest size of a bucket
   // The first bucket ends once it has this much, so that the link gets to work early; the last is
   // made of the fewest parameters that have this much, since nothing hides it. No bucket has less,
   // even if the next parameter makes it larger than `most`. 0: the first and the last are like the
@@ -54,8 +54,8 @@ void check_same_layout(const std::vector<BucketParameter>& parameters, const Buc
 struct BucketOptions {
   std::size_t bucket_bytes = 0;  // on the wire; 0: as the run began, or kDefaultBucketBytes
   WireOptions wire = {};
-  // Whether buckets travel while backward computes the others; false: after it. The sums are the
-  // same bits.
+  // True: buckets travel while backward computes the others; false: after it. The sums are the same
+  // bits.
   bool overlap = true;
   // Stored `to_json` of the run that continues; used on rank 0. With 3 ranks or more the bits of a
   // ring's sum depend on the buckets, so a run keeps its own.

@@ -234,7 +234,7 @@ std::vector<double> GradientBuckets::bucket_bytes() const {
 }
 
 at::Tensor GradientBuckets::norm() const {
-  // By parameter, so that no bit depends on the buckets.
+  // Sums by parameter, so that no bit depends on the buckets.
   double squares = 0;
   std::vector<at::Tensor> others;
   for (const at::Tensor& gradient : gradients()) {

@@ -206,7 +206,7 @@ class Nccl : public NcclCommunicator {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
   void* first_value_ = nullptr;  // used by connect()
-  Clock::time_point limit_;      // of the start
+  Clock::time_point limit_;      // deadline of the start
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 // The RUN folder: together with shared/checkpoint/run_folder.h, which has the checkpoints and their
 // index, the only code that knows its file names. Only rank 0 uses it.
 //
-//  config.json      effective options and their hash
-//  metrics.jsonl    a JSON object a line, see metrics_log.h
-//  buckets.json     how gradients travel, kept by a run that continues
-//  report.html
+//   config.json      effective options and their hash
+//   metrics.jsonl    a JSON object a line, see metrics_log.h
+//   buckets.json     how gradients travel, kept by a run that continues
+//   report.html
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ struct RunState {
   AdaptiveScheduleState adaptive_schedule = {};
   // Metric of the validation after this step: AP, or a classifier's top-1 accuracy.
   std::optional<double> ap = {};
-  double learning_rate = 0;  // of the next step; for people, not read back
+  double learning_rate = 0;  // rate of the next step; for people, not read back
   RunFacts facts = {};
 
   std::string to_json() const;

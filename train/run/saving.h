@@ -30,7 +30,7 @@ struct SavingOptions {
   bool writes = true;               // the job writes checkpoints, on rank 0
   std::string folder = {};          // the run's folder
   std::string scratch = {};         // local disk to build checkpoints on; empty: in `folder`
-  // Whether the last checkpoint of a run that --steps ends is named by its step, even at an epoch's
+  // True: the last checkpoint of a run that --steps ends is named by its step, even at an epoch's
   // end.
   bool names_last_step = false;
 };

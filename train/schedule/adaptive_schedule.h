@@ -61,7 +61,7 @@ struct AdaptiveScheduleOptions {
 struct AdaptiveScheduleState {
   Plateau::State plateau = {}, early_stop = {};
   std::int64_t drops = 0;  // drops of the learning rate at plateaus
-  double loss_sum = 0;     // of the epoch so far
+  double loss_sum = 0;     // sum over the epoch so far
   std::int64_t loss_images = 0;
   bool ended_early = false;
 

@@ -101,7 +101,7 @@ Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
 }
 
 void Replica::broadcast_tensor(const at::Tensor& tensor) {
-  // In memory order: all ranks lay their tensors out the same way.
+  // The order is that of memory: all ranks lay their tensors out the same way.
   const at::NoGradGuard no_grad;
   const at::Tensor host = tensor.detach().cpu();
   RETINA_CHECK(host.is_non_overlapping_and_dense());
@@ -183,7 +183,8 @@ void Replica::update(double learning_rate, std::int64_t step) {
   const at::Tensor metrics =
       at::cat({std::exchange(metrics_, {}), norm.view({1}), scale.view({1})});
   UpdateGuard guard = {.skip = metrics.isfinite().all().logical_not().to(at::kFloat)};
-  // By the gradient alone: its bits are the same on all ranks, while the loss is this rank's part.
+  // Depends on the gradient alone: its bits are the same on all ranks, while the loss is this
+  // rank's part.
   if (scaler_) scaler_->update(norm.isfinite().logical_not().to(at::kFloat));
   if (options_.clip_norm > 0) guard.divisor = clip_divisor(norm, options_.clip_norm);
   optimizer_->step(learning_rate, guard);

@@ -44,7 +44,7 @@ struct ReplicaOptions {
 // Results of a step's micro-batches and update on one rank.
 struct StepSums {
   TaskMetrics of_task = {};  // this rank's parts
-  double gradient_norm = 0;  // of all ranks' gradient, before clipping
+  double gradient_norm = 0;  // norm of all ranks' gradient, before clipping
   double loss_scale = 0;     // used by backward; 0: none
   PartTimes parts = {};
 };
@@ -75,7 +75,7 @@ class Replica {
   // Call the next three in order for each micro-batch; on a GPU they return before the work is
   // done.
   //
-  // ploads the images [N, 3, H, W] and runs the network. With sync_bn collective: batch norm is
+  // Uploads the images [N, 3, H, W] and runs the network. With sync_bn collective: batch norm is
   // over the images of all ranks in that micro-batch, so all ranks need as many of them.
   TaskOutputs forward(const Batch& batch);
   // Returns the batch's part of the step's loss, which is the mean over the step's real images, and
@@ -162,8 +162,8 @@ class Replica {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<WeightAverage> average_;       // null without --ema
   std::unique_ptr<BatchStatistics> statistics_;  // as they were when the step began
-  at::Tensor metrics_;                           // of the micro-batches since the last update
-  std::deque<Update> updates_;                   // whose metrics have not been taken
+  at::Tensor metrics_;                           // sum over the micro-batches since the last update
+  std::deque<Update> updates_;                   // updates whose metrics have not been taken
 };
 
 }  // namespace retina
