@@ -19,6 +19,8 @@ class OnnxWeights : public NetworkArrays {
 
   LayerArrays layer(const std::string& prefix, const LayerShape& shape) const override;
   // Returns the convolution followed by the batch norm as one convolution:
+  //   weight * g, bias - mean * g, where g = gamma / sqrt(var + eps)
+  // computed in f64, rounded once (Convert.FoldingEqualsConvolutionThenNorm).
   LayerArrays folded(const std::string& conv, const std::string& norm,
                      const LayerShape& shape) const override;
   LayerArrays without_bias(const std::string& prefix, const LayerShape& shape) const override;

@@ -26,8 +26,8 @@ struct StepNews {
 };
 
 struct RetiredStep {
-  // Complete metrics: the losses are sums over ranks; the time runs from the step's begin, or the
-  // end of the step before where that was still under way, to its own end.
+  // Complete metrics: the losses are sums over ranks; the time runs from the start of the step, or
+  // the end of the step before where that was still under way, to its own end.
   StepMetrics metrics;
   // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" for a good step, and
   // where a smaller loss scale may make the gradient finite.
@@ -43,7 +43,7 @@ class StepPipeline {
   StepPipeline(Replica& replica, Communicator& communicator, std::size_t depth)
       : replica_(replica), communicator_(communicator), depth_(depth) {}
 
-  // Marks the begin of the next step.
+  // Marks the start of the next step.
   void begin_step() { begun_seconds_ = now_seconds(); }
 
   struct Launched {

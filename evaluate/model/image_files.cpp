@@ -210,10 +210,9 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
     used[place] = false;
     skipped_.push_back({.name = found.images[place].name, .problem = problem});
   }
-  std::erase_if(detections_,
-                [&](const Detection& one) {  // also those of tiles that did decode
-                  return !used[static_cast<std::size_t>(one.image_id - 1)];
-                });
+  std::erase_if(detections_, [&](const Detection& one) {  // even of tiles that did decode
+    return !used[static_cast<std::size_t>(one.image_id - 1)];
+  });
   std::sort(skipped_.begin(), skipped_.end(),
             [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
   std::vector<const FoundImage*> located;

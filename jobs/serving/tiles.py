@@ -19,7 +19,7 @@ class Rect(typing.NamedTuple):
 
 
 def starts(length, side, overlap):
-    """Returns the begins of tiles along a side of the image."""
+    """Returns the offsets of the tiles along a side of the image."""
     shared = math.floor(side * overlap)
     shared += side * overlap - shared >= 0.5
     stride = max(1, side - shared)

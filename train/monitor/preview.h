@@ -35,7 +35,8 @@ struct PreviewInput {
 // no anchor, wherever it is centred, reaches it with a box of that size (AnchorCoverage).
 std::string render_preview(const PreviewInput& input);
 
-// The pixels of a sample, as planes in its batch.
+// The pixels of a sample, as planes in its batch. image_from() turns them back into an image:
+// values times std plus mean, clipped.
 struct SamplePlanes {
   const float* values = nullptr;  // red
   std::int64_t row_stride = 0, plane_stride = 0;

@@ -10,7 +10,7 @@ struct ReduceCost {
   // the time from each call to its return, including the wait for slower ranks. Bandwidths by
   // comm_stats.h.
   OperationStats traffic = {};
-  // Time from the begin of the first bucket's sum to the end of backward, which hides as much of
+  // Time from the start of the first bucket's sum to the end of backward, which hides as much of
   // the traffic. On one rank the time since the first bucket was full.
   double overlap_seconds = 0;
 };

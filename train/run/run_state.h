@@ -15,6 +15,7 @@ namespace retina {
 struct RunFacts {
   std::string train_fingerprint = {};       // TrainingSet::fingerprint
   std::string validation_fingerprint = {};  // of the APs' validation set; "": there was none
+  // Not read back, except total_steps. Evaluation reads tile_px (Saving); the rest is for people.
   std::uint64_t seed = 0;
   std::int64_t images_per_step = 0, steps_per_epoch = 0;
   std::int64_t total_steps = 0;  // as planned when this was saved

@@ -13,8 +13,8 @@ namespace retina {
 
 class MemoryTrace {
  public:
-  // Watches allocations of this thread, and of autograd for it, on devices of this kind, until the
-  // trace is destroyed. Begins the first part.
+  // Watches allocations and releases of this thread, and of autograd for it, on devices of this
+  // kind, until the trace is destroyed. Begins the first part.
   explicit MemoryTrace(c10::DeviceType device);
 
   // Begins the next part; callable from any thread.
