@@ -29,8 +29,8 @@ CategoryMap read_import_categories(const std::string& choice);
 // Returns the names of a classifier's classes, row by row. `choice` is "coco", or the path of a
 // COCO annotations file, whose categories are taken in ascending id order, or of a text with a
 // class a line, as coco-pack --classes takes it (class_text.h): their ids are 1, 2, ... A file is
-// JSON if its first character other than white space is "{" or "[".
-// Throws kNoInput, kIo, kData (no class, not UTF-8, or not JSON).
+// JSON if its first character other than white space is "{" or "[". Throws kNoInput, kIo, kData (no
+// class, not UTF-8, or not JSON).
 Categories read_class_names(const std::string& choice);
 
 }  // namespace retina
