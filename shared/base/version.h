@@ -1,4 +1,4 @@
-// What --version prints: the project's version and git revision, and the libraries that a program
+// The text of --version: the project's version and git revision, and the libraries that a program
 // registered (LibTorch, CUDA, MPI: base knows nothing of them).
 #pragma once
 
