@@ -1,5 +1,9 @@
 // The checkpoints in a RUN folder, which retina-train writes: their names, their index, and which
 // one represents the run.
+//
+//   checkpoint-{epoch}.pt          at epoch ends, the first is 01
+//   checkpoint-{epoch}-{step}.pt   in between, and the last of --steps; {epoch}: in progress
+//   checkpoints.json               which is last, which is best; a hint, the files decide
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kUntaken = -std::numeric_limits<double>::infinity();
 
-// The highest threshold that `score` reaches; it reaches the lowest.
+// Returns the highest threshold that `score` reaches; scores below all reach the lowest.
 std::size_t reached_threshold(double score) {
   auto place = static_cast<std::size_t>(
       std::clamp(score * 20 - 1, 0.0, static_cast<double>(kConfusionScoreCount - 1)));
@@ -56,7 +56,7 @@ void ConfusionCounter::grow() {
   table_ = std::move(bigger);
 }
 
-// One example an image, the best of it.
+// Keeps at most one example an image, its best.
 void ConfusionCounter::note(Cell& cell, const Example& example) {
   const auto better = [](const Example& a, const Example& b) {
     if (a.value != b.value) return a.value > b.value;

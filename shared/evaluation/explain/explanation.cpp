@@ -12,7 +12,7 @@ namespace retina {
 
 namespace {
 
-// What a thread gathers over its images; nothing of it depends on which images they are.
+// State of a thread over its images; the result does not depend on which images they are.
 struct ImageWorker {
   ImageMatcher match;
   ConfusionCounter confusion;
@@ -25,8 +25,8 @@ struct ClassObjects {
   std::int64_t coco = 0;
 };
 
-// What the false detections and missed objects of one image are worth looking at for. A missed
-// object costs its share of the mean over objects and classes, as if it were found first of all.
+// Returns how much the false detections and missed objects of one image matter. A missed object
+// costs its share of the mean over objects and classes, as if it were found first of all.
 ImageFaults faults_of(const MatchedImage& image, const MatchOutcomes& outcomes,
                       std::span<const double> object_shares) {
   const BoxGroups& boxes = outcomes.boxes;
@@ -48,13 +48,13 @@ ImageFaults faults_of(const MatchedImage& image, const MatchOutcomes& outcomes,
   return faults;
 }
 
-// Of a class: best first, equal scores in tidecv's order.
+// Orders the boxes of a class: best first, equal scores in tidecv's order.
 template <class Box>
 bool before(const Box& a, const Box& b) {
   return a.score != b.score ? a.score > b.score : a.order < b.order;
 }
 
-// Everything about one class. Writes the costs of its false detections to `costs`, by slot.
+// Results of one class.
 struct ClassResult {
   ClassSplit split{};
   CalibrationBins bins{};
@@ -151,7 +151,7 @@ class Explainer {
     }
   }
 
-  // AP that one object of each class is worth.
+  // Returns the AP that one object of each class is worth.
   std::vector<double> object_shares() const {
     const auto class_count = static_cast<double>(std::count_if(
         classes_.begin(), classes_.end(), [](const ClassObjects& one) { return one.coco > 0; }));
@@ -237,7 +237,7 @@ class Explainer {
     }
   }
 
-  // In the order of classes, whichever thread had them.
+  // Combines the results in the order of classes, independent of the threads.
   void combine(const std::vector<ClassResult>& results) {
     std::vector<ClassSplit> splits;
     CalibrationBins bins{};
