@@ -58,7 +58,7 @@ struct Encoder {
     info.optimize_coding = TRUE;
     jpeg_start_compress(&info, TRUE);
     while (info.next_scanline < info.image_height) {
-      // libjpeg's interface is missing the const.
+      // libjpeg's interface lacks the const.
       auto* row = const_cast<std::uint8_t*>(image.pixel(0, static_cast<int>(info.next_scanline)));
       jpeg_write_scanlines(&info, &row, 1);
     }

@@ -49,7 +49,8 @@ Head::Head(const ModelScope& scope, int values_per_anchor, const std::string& ou
 std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>& pyramid) const {
   std::vector<at::Tensor> levels(pyramid.begin(), pyramid.end());
   // Layer by layer, not level by level: backward, which goes the other way, then has the gradients
-  // of each layer's weights as soon as it has passed the layer, and other ranks get them meanwhile.
+  // of each layer's weights as soon as it has passed the layer, and sends them to other ranks
+  // meanwhile.
   for (std::size_t depth = 0; depth < convs_.size(); ++depth) {
     for (at::Tensor& level : levels) {
       if (norms_.empty()) {

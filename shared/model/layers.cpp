@@ -46,7 +46,8 @@ at::Tensor Conv::with(const Values& values, const at::Tensor& input, const Epilo
   const auto convolved = [&](const at::Tensor& pixels, const at::Tensor& offset) {
     return at::conv2d(pixels, values.weight, offset, stride_, padding_, /*dilation=*/1, groups_);
   };
-  // cuDNN's has no bias: LibTorch adds it in a pass of its own.
+  // On a GPU without bias, since cuDNN's convolution has none: LibTorch would add it in a pass of
+  // its own.
   if (input.is_cuda()) return with_epilogue(convolved(input, {}), bias, then);
   // LibTorch 2.11 on CPUs with AMX, in bfloat16, with strides over one or two pixels: parts of the
   // output, and gradients of weights that meet nothing but padding, stay unwritten. Tiny, so in

@@ -1,6 +1,6 @@
-// Batch norm over the images of all ranks, as one rank with all of them would do it: with few
-// images a rank, the statistics of one rank's images alone are too noisy to learn from (Peng et al.
-// 2018, "MegDet").
+// Batch norm over the images of all ranks, computed as one rank with all of them would do it: with
+// few images a rank, the statistics of one rank's images alone are too noisy to learn from (Peng et
+// al. 2018, "MegDet").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 namespace retina {
 
 // The seam through which a layer adds numbers over the ranks of a run in the middle of forward and
-// backward. The model knows no communicator: the trainer gives it one of these.
+// backward. The model has no communicator: the trainer gives it one of these.
 class RankSum {
  public:
   RankSum() = default;
@@ -19,9 +19,10 @@ class RankSum {
   RankSum& operator=(const RankSum&) = delete;
   virtual ~RankSum() = default;
 
-  // values[i] = sum over ranks of values[i], the same bits on every rank. Waits for the other
-  // ranks: all call this in the same order with the same count. `what` names the sum in messages
-  // about lost ranks, e.g. "layer1.0.bn1 forward". May be called on autograd's threads.
+  // Sums over the ranks: values[i] = sum over ranks of values[i], the same bits on every rank.
+  // Waits for the other ranks: all call this in the same order with the same count. `what` names
+  // the sum in messages about lost ranks, e.g. "layer1.0.bn1 forward". May be called on autograd's
+  // threads.
   virtual void sum(std::span<double> values, const std::string& what) = 0;
 };
 
