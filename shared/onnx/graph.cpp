@@ -171,7 +171,7 @@ OnnxGraph::Rounding OnnxGraph::rounding_of(const Value& value) const {
   if (!ranges_) return {};
   const auto found = ranges_->find(value);
   RETINA_CHECK(found != ranges_->end(), value);
-  // Zero is one of the 256 numbers: padding and ReLU stay exact.
+  // Zero must be one of the 256 numbers, so that padding and ReLU stay exact.
   const float least = std::min(found->second.least, 0.0F);
   const float largest = std::max(found->second.largest, 0.0F);
   if (!(largest > least)) return {};
