@@ -23,7 +23,7 @@ struct PixelSize {
   friend bool operator==(const PixelSize&, const PixelSize&) = default;
 };
 
-// x1, y1, x2, y2 in pixels.
+// A box x1, y1, x2, y2 in pixels.
 using AnchorBox = std::array<float, 4>;
 
 // Anchor layout of a detector.

@@ -11,7 +11,7 @@
 
 namespace retina {
 
-// retina-train's defaults.
+// retina-train's default sizes.
 inline constexpr int kDefaultMinSidePx = 800, kDefaultMaxSidePx = 1333;
 inline constexpr double kBackgroundIou = 0.4;  // an anchor below it is background (Lin et al. 2017)
 const std::vector<double>& default_anchor_sizes();

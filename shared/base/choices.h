@@ -1,4 +1,4 @@
-// The words that stand for the values of a type, on command lines and in files.
+// Words for the values of a type, on command lines and in files.
 #pragma once
 
 #include <optional>

@@ -15,7 +15,7 @@ inline std::uint64_t xxh3(std::string_view bytes) {
   return xxh3(bytes.data(), bytes.size());
 }
 
-// The same hash over bytes that arrive in pieces.
+// Computes the same hash over bytes that arrive in pieces.
 class Hasher {
  public:
   Hasher();

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 // Returns the quota of the group in `folder` in cores; 0 without one.
 double quota_in(const fs::path& folder) {
   double quota = 0, period = 0;
-  // "max 100000" without a limit.
+  // The file holds "max 100000" without a limit.
   std::ifstream(folder / "cpu.max") >> quota >> period;
   if (quota <= 0 || period <= 0) {
     std::ifstream(folder / "cpu.cfs_quota_us") >> quota;  // -1 without a limit

@@ -26,7 +26,7 @@ std::string& log_name() {
   return name;
 }
 
-constexpr const char* kPrefixes[] = {"debug: ", "", "warning: ", "error: "};  // by LogLevel
+constexpr const char* kPrefixes[] = {"debug: ", "", "warning: ", "error: "};  // indexed by LogLevel
 
 }  // namespace
 

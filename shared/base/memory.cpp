@@ -109,7 +109,7 @@ std::optional<std::string> out_of_memory(const std::exception& error) {
       dynamic_cast<const std::length_error*>(&error) != nullptr) {
     return "out of memory";
   }
-  // The words of LibTorch, CUDA, cuBLAS, cuDNN and oneDNN, whose exceptions have no common type.
+  // Messages of LibTorch, CUDA, cuBLAS, cuDNN and oneDNN, whose exceptions have no common type.
   // oneDNN's primitives are compiled, and fail for no other reason in networks that have run.
   const std::string text = error.what(), line = text.substr(0, text.find('\n'));
   for (const char* words : {"out of memory", "ALLOC_FAILED", "can't allocate memory",

@@ -24,7 +24,7 @@ using ByteSink = std::function<std::size_t(const void*, std::size_t)>;
 std::uint64_t write_sealed(const std::string& path,
                            const std::function<void(const ByteSink&)>& write_zip);
 
-// Reads the whole file and checks its seal; returns the hash. Throws kNoInput, kIo, and kData when
+// Reads the whole file and checks its seal; returns the hash. Throws kNoInput, kIo, and kData if
 // the seal is missing (cut short, or not `what` of ours) or wrong (damaged). `what`: "checkpoint".
 std::uint64_t check_seal(const std::string& path, const std::string& what);
 

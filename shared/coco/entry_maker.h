@@ -1,5 +1,5 @@
 // Makes one entry of a COCO list, for entry_reader.cpp: quickly from its text as programs write it,
-// or of any JSON, saying what is wrong.
+// or from any JSON, with messages for errors.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // The core of instances.cpp and results.cpp: walks the lists of a COCO file of any size and hands
 // over flat entries. The text is read in pieces of whole entries, several at once, by
-// json_scanner.h, and by RapidJSON where that refuses one (escapes in names, NaN, deep nesting).
+// json_scanner.h, and by RapidJSON if that refuses one (escapes in names, NaN, deep nesting).
 #pragma once
 
 #include <array>

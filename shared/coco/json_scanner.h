@@ -73,7 +73,7 @@ class JsonScanner {
     const char* const begin = at_;
     const bool negative = *at_ == '-';
     if (negative) ++at_;
-    // Digits beyond the 19th may not fit: the slow way below takes them.
+    // Digits beyond the 19th may not fit: the slow way below handles them.
     std::uint64_t digits = 0;
     const char* const whole = at_;
     auto digit_count = take_digits(digits);
@@ -231,7 +231,7 @@ class JsonScanner {
     const Wide product = static_cast<Wide>(number << shift) * reciprocal;
     const int is_short = static_cast<int>(~(product >> 127) & 1);
     const auto bits = static_cast<std::uint64_t>((product << is_short) >> 64);
-    // f64 has 53 of them; the others say where to round to unless they may be just one half.
+    // f64 has 53 of them; the others decide the rounding, unless they may be exactly one half.
     const std::uint64_t rest = bits & 2047;
     if (rest >= 1024 - 3 && rest <= 1024) return false;
     const auto exponent = static_cast<std::uint64_t>(1023 + 127 - scale - shift - is_short);

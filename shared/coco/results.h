@@ -38,7 +38,7 @@ FileNameOf file_name_finder(const Instances& truth);
 void check_file_names(const std::string& path, const FileNameOf& file_name_of);
 
 // Writes atomically; f64 as the shortest text that reads back equal. Each entry names its image's
-// file, which COCO's own tools and read_results() pass over, as the last field.
+// file as the last field, which COCO's own tools and read_results() skip.
 void write_results(const std::string& path, const std::vector<Detection>& detections,
                    const FileNameOf& file_name_of = {});
 

@@ -120,7 +120,7 @@ class ActivityListener {
   virtual void on_collective_end(std::chrono::steady_clock::time_point now) = 0;
 };
 
-// Thread-safe.
+// Holds the activity of this rank. Thread-safe.
 class Activity {
  public:
   explicit Activity(int rank);

@@ -70,7 +70,7 @@ class Communicator {
   }
 
   bool is_root() const { return rank() == 0; }
-  // Conveniences over the collectives above.
+  // Shorthands for the collectives above.
   std::int64_t all_reduce_max(std::int64_t value);
   std::int64_t all_reduce_sum(std::int64_t value);
   std::string broadcast(const std::string& bytes, int root);

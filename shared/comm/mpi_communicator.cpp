@@ -104,7 +104,7 @@ class MpiCommunicator : public Communicator {
   int local_size() const override { return local_size_; }
 
  protected:
-  // Both rings add along it, hop by hop. MpiSession chooses Open MPI's for small buffers.
+  // Both rings add hop by hop. MpiSession chooses Open MPI's ring for small buffers.
   void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
     if (size_ > 1 && count * element_size_bytes(type) >= kRingBytes) {
       const RingBuffer buffer{.data = data,

@@ -24,7 +24,7 @@ class MpiLibrary {
   virtual std::string version() = 0;
 };
 
-// retina_mpi_library() of libretina_mpi.so.
+// Type of retina_mpi_library() in libretina_mpi.so.
 using GetMpiLibrary = MpiLibrary* (*)();
 
 }  // namespace retina

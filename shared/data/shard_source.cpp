@@ -1,4 +1,5 @@
-// One record becomes one sample: decode, flip, resize or warp, normalise; boxes follow the pixels.
+// Turns one record into one sample: decode, flip, resize or warp, normalise; boxes follow the
+// pixels.
 #include <algorithm>
 #include <array>
 #include <cstdint>

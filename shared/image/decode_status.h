@@ -15,9 +15,9 @@ std::string image_format(std::string_view bytes);
 // Returns why a file that is not `wanted` is refused: "not a JPEG but a PNG file".
 std::string describe_other_format(std::string_view bytes, const std::string& wanted);
 
-// Pillow's limit, about a quarter GiB of 24-bit pixels.
+// Default limit of pixels: Pillow's, about a quarter GiB of 24-bit pixels.
 inline constexpr std::uint64_t kDefaultMaxPixels = 178'956'970;
-// libpng's own limit for a side, and ours for a TIFF's; an image of this length would be a line.
+// Limit of a side: libpng's own, and ours for a TIFF; an image of this length would be a line.
 inline constexpr std::uint32_t kMaxSidePx = 1'000'000;
 
 // Outcome of decoding one file. A corrupt image is expected trouble: a value, not an exception.

@@ -28,9 +28,9 @@ inline constexpr const char* kImageFormats = "JPEG, PNG, TIFF or WebP";
 bool is_image_format(std::string_view format);
 
 // Decodes `bytes` into `out`, whose storage is reused. The decoder, one per thread, sets the limit
-// of pixels for every format: more are refused before anything is allocated for them. A file that
-// ends before its pixels do is not ok, or truncated. Throws nothing but std::bad_alloc; `out` is
-// unspecified when !ok.
+// of pixels for every format: images with more are refused before anything is allocated for them. A
+// file that ends before its pixels do is not ok, or truncated. Throws nothing but std::bad_alloc;
+// `out` is unspecified when !ok.
 DecodeStatus decode_any_image(std::string_view bytes, JpegDecoder& decoder, Image& out);
 
 // Reads only the header: size of the image in `width`, `height`. The first 64 KiB of a file are

@@ -2,7 +2,7 @@
 #include <cstdio>
 // jpeglib.h needs FILE and size_t declared before it.
 #include <jpeglib.h>
-// After jpeglib.h: the messages' numbers.
+// For the messages' numbers; must follow jpeglib.h.
 #include <jerror.h>
 
 #include <algorithm>
@@ -324,7 +324,7 @@ struct JpegReader {
 
 namespace {
 
-// The rows of a file.
+// Reads the rows of a JPEG.
 class JpegRows : public FormatRows {
  public:
   bool read_row(std::uint8_t* rgb) override {

@@ -30,8 +30,8 @@ struct PngReader {
   bool lacks_memory = false;
   bool is_deep = false;   // rows are of 16 bits a sample
   int pass_count = 0;     // 1 unless it is interlaced
-  int narrowed_bits = 0;  // of the file's samples where rows have their upper 8
-  unsigned largest = 0;   // of these samples up to now
+  int narrowed_bits = 0;  // bits of the file's samples, if rows have their upper 8
+  unsigned largest = 0;   // largest of these samples so far
   ImageBytes& bytes;
   std::uint64_t at = 0;
 
@@ -159,7 +159,7 @@ struct PngReader {
   }
 };
 
-// The rows of a file.
+// Reads the rows of a PNG.
 class PngRows : public FormatRows {
  public:
   PngRows(ImageBytes& bytes, int width, int height)

@@ -1,4 +1,4 @@
-// From decoded pixels to the network's input: normalise, resize, flip, as torchvision's
+// Converts decoded pixels to the network's input: normalise, resize, flip, as torchvision's
 // GeneralizedRCNNTransform does it, in f32 on the original pixels.
 #pragma once
 

@@ -153,7 +153,7 @@ class TiffPixels {
     has_begun_ = true;
     if (auto status = unknown_colours(file_, image_, extras)) return *status;
     is_premultiplied_ = is_premultiplied_ && image_.photometric == PHOTOMETRIC_RGB;
-    image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
+    image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;  // orientation is ignored
     width_ = static_cast<int>(image_.width);
     image_.width = row_pixels_of(file_, image_.width);
     set_parts();
@@ -273,7 +273,7 @@ class TiffPixels {
   std::vector<std::uint32_t> part_{};
 };
 
-// The rows of a file, from its strips or rows of tiles, one of which is held.
+// Reads the rows of a file from its strips or rows of tiles, one of which is held.
 class TiffBands : public FormatRows {
  public:
   TiffBands(const ImageBytes& bytes, const ImageSize& size)

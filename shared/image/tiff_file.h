@@ -236,7 +236,7 @@ class TiffFile {
   static int map(thandle_t self, void** base, toff_t* size_bytes) {
     const std::string_view all = of(self).bytes_.in_memory();
     if (all.empty()) return 0;
-    // libtiff only reads what it maps of a file opened for reading.
+    // libtiff only reads the mapped bytes of a file opened for reading.
     *base = const_cast<char*>(all.data());
     *size_bytes = all.size();
     return 1;

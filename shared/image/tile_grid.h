@@ -16,7 +16,7 @@ struct TileRect {
 };
 
 struct TileGrid {
-  int side_px = 800;     // of a tile; an image with a smaller side has tiles of that side
+  int side_px = 800;     // of a tile; smaller images have tiles of their own side
   double overlap = 0.2;  // of neighbours, as a share of side_px, 0 to below 1
 };
 

@@ -18,7 +18,7 @@ struct Affine {
 };
 // Returns `second` after `first`.
 Affine composed(const Affine& second, const Affine& first);
-Affine inverse(const Affine& affine);  // of one with a determinant other than 0
+Affine inverse(const Affine& affine);  // needs a determinant other than 0
 
 // A map of RGB in [0, 1] to RGB: rows red, green, blue; the fourth column is added. Values outside
 // [0, 1] are clipped.
@@ -31,7 +31,7 @@ struct ColourChange {
   double contrast = 1;    // distance from mid-grey times this
   double brightness = 0;  // added, of [0, 1]
   double saturation = 1;  // distance from the grey of equal luma times this
-  double hue = 0;         // turns, in the I-Q plane of YIQ
+  double hue = 0;         // in turns, in the I-Q plane of YIQ
 };
 // Returns all four changes as one matrix; luma and hue by NTSC's YIQ (FCC 1953). They commute,
 // except for clipping.

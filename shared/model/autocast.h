@@ -1,4 +1,4 @@
-// Convolutions in 16 bit by LibTorch's autocast.
+// Convolutions in 16 bits by LibTorch's autocast.
 #pragma once
 
 #include <c10/core/DeviceType.h>

@@ -1,5 +1,5 @@
-// Networks that give an image one class: backbones with their last layers under torchvision's
-// names, and the small network of Keras' CIFAR-10 example.
+// Image classifiers: backbones with their last layers under torchvision's names, and the small
+// network of Keras' CIFAR-10 example.
 #pragma once
 
 #include <ATen/core/Tensor.h>

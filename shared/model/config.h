@@ -37,12 +37,12 @@ InputSides default_sides(Task task, const std::string& backbone);
 struct ModelConfig {
   Task task = Task::kDetection;  // a RetinaNet, or a classifier (classifier.h)
   // One of backbone_names (network_shape.h): ResNets, ResNeXts, Wide ResNets, RegNetXs and
-  // MobileNetV3-Large under torchvision's names; of a classifier also cifar-cnn.
+  // MobileNetV3-Large under torchvision's names; for a classifier also cifar-cnn.
   std::string backbone = "resnet50";
   // Number of classes, with dense labels 0 .. class_count - 1; no background class.
   int class_count = 0;
   Norm norm = Norm::kBatch;
-  // Added to the variance in batch norm; torchvision's published COCO v1 weights need 0.
+  // Term added to the variance in batch norm; torchvision's published COCO v1 weights need 0.
   double norm_eps = 1e-5;
   // From here to the sizes: for a RetinaNet only.
   HeadNorm head_norm = HeadNorm::kGroup;
@@ -66,7 +66,7 @@ struct ModelConfig {
   // would exceed max_side_px. For a classifier: a square of min_side_px (image/frame.h).
   int min_side_px = 800;
   int max_side_px = 1333;
-  // Per RGB channel of an image in [0, 1]: (pixel - mean) / std. ImageNet's.
+  // Normalisation per RGB channel of an image in [0, 1]: (pixel - mean) / std. ImageNet's.
   std::array<double, 3> image_mean = {0.485, 0.456, 0.406};
   std::array<double, 3> image_std = {0.229, 0.224, 0.225};
 

@@ -24,7 +24,7 @@ struct ModelTensor {
 // added to the network's list, in the order of making.
 class ModelScope {
  public:
-  // `prefix` is "" or ends in a dot: "backbone.body.".
+  // Builds into `list`; `prefix` is "" or ends in a dot: "backbone.body.".
   ModelScope(std::vector<ModelTensor>& list, std::string prefix)
       : list_(&list), prefix_(std::move(prefix)) {}
 
@@ -62,7 +62,7 @@ struct Epilogue {
 // memory.
 at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilogue& then);
 
-// A square convolution. On a CPU a ReLU behind it stays an operator of its own: as a part of the
+// A square convolution. On a CPU a ReLU after it stays an operator of its own: as a part of the
 // convolution (oneDNN's post-ops) it turns NaN into 0, and a diverged run would look healthy.
 class Conv {
  public:

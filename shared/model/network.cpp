@@ -158,7 +158,7 @@ void freeze_backbone(Network& network, int trainable_layers) {
     if (!is_parameter || !name.starts_with(prefix)) continue;
     const std::string part = name.substr(prefix.size());
     if (name.starts_with(network.class_layer())) continue;
-    // A ResNet's bn1 is of no stage: it learns only when everything does, as in torchvision.
+    // A ResNet's bn1 belongs to no stage: it learns only if everything does, as in torchvision.
     const bool learns =
         trainable_layers == kLayerCount ||
         std::any_of(learning.begin(), learning.end(),

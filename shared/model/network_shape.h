@@ -49,7 +49,7 @@ struct InvertedResidualShape {
   bool adds_input() const { return stride == 1 && in == out; }
   int squeezed() const;  // channels between the layers of squeeze and excitation
 };
-// MobileNetV3-Large (table 1). In torchvision's numbers they are features.1 to .15, between the
+// MobileNetV3-Large (table 1). In torchvision's numbering these are features.1 to .15, between the
 // stem, features.0, and the last convolution, features.16.
 constexpr std::array<InvertedResidualShape, 15> kMobileNetV3Large = {{
     {16, 3, 16, 16, false, false, 1},

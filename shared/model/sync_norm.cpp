@@ -135,8 +135,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
       const std::int64_t channels = weight.size(0);
       const at::Tensor inverse_std = (host_f64(var) + eps).rsqrt();
       const at::Tensor scale = host_f64(weight) * inverse_std;
-      // dx = scale (dy - mean(dy) - x_hat mean(dy x_hat)), x_hat = (x - mean) inverse_std:
-      // a line in x plus scale dy.
+      // dx = scale (dy - mean(dy) - x_hat mean(dy x_hat)), x_hat = (x - mean) inverse_std: linear
+      // in x plus scale dy.
       const at::Tensor slope = -scale * inverse_std * sums.slice(0, 0, channels);
       const at::Tensor offset =
           -scale * sums.slice(0, channels, 2 * channels) - slope * host_f64(mean);

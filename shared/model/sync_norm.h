@@ -33,16 +33,16 @@ struct SyncNorm {
   double eps = 1e-5;
 };
 
-// y = weight (x - mean) / sqrt(var + eps) + bias, mean and (biased) var over the images and pixels
-// of all ranks; Ioffe & Szegedy 2015, algorithm 1.
-// `input` [N, C, H, W] f32, f64, bf16 or f16, any layout; N, H and W may differ between ranks, N
-// may be 0. `weight`, `bias`, `running_mean`, `running_var` [C] f32 (f64 with f64), the same on all
-// ranks. Returns `input`'s shape and type. The running statistics move as at::batch_norm moves
-// them, the variance unbiased by the count over all ranks: they stay the same bits on all ranks.
-// Gradient: of `input` in full, through every rank's statistics; of `weight` and `bias` this rank's
-// part, to be summed over ranks with the other gradients. Not differentiable twice.
-// Collective: one sum in forward, one in backward where `input` has a gradient. Sums travel as f64.
-// Verification: tests/model/sync_norm_test.cpp, tests/train/reduce/reduce_equality_check.cpp.
+// Computes y = weight (x - mean) / sqrt(var + eps) + bias, mean and (biased) var over the images
+// and pixels of all ranks; Ioffe & Szegedy 2015, algorithm 1. `input` [N, C, H, W] f32, f64, bf16
+// or f16, any layout; N, H and W may differ between ranks, N may be 0. `weight`, `bias`,
+// `running_mean`, `running_var` [C] f32 (f64 with f64), the same on all ranks. Returns `input`'s
+// shape and type. The running statistics move as at::batch_norm moves them, the variance unbiased
+// by the count over all ranks: they stay the same bits on all ranks. Gradient: of `input` in full,
+// through every rank's statistics; of `weight` and `bias` this rank's part, to be summed over ranks
+// with the other gradients. Not differentiable twice. Collective: one sum in forward, one in
+// backward if `input` has a gradient. Sums travel as f64. Verification:
+// tests/model/sync_norm_test.cpp, tests/train/reduce/reduce_equality_check.cpp.
 at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight,
                            const at::Tensor& bias, const at::Tensor& running_mean,
                            const at::Tensor& running_var, const SyncNorm& options);

@@ -95,7 +95,7 @@ class Decoder {
   Value bounds_, ratio_;  // f32 [4]
 };
 
-// Quotient and rest, i64.
+// Quotient and remainder, i64.
 struct Divided {
   Value quotient, rest;
 };

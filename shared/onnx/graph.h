@@ -50,7 +50,7 @@ using ValueRanges = std::map<std::string, ValueRange>;
 // The name of a tensor in the graph.
 using Value = std::string;
 
-// ModelProto.metadata_props: keys and values.
+// Entries of ModelProto.metadata_props: keys and values.
 using OnnxMetadata = std::vector<std::pair<std::string, std::string>>;
 
 struct Attribute {

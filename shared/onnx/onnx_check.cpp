@@ -119,7 +119,7 @@ const char* broken_rule(const WantedTensor& want, std::string_view numbers) {
   return nullptr;
 }
 
-// Protobuf's own limit.
+// Protobuf's own limit of a file.
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
 
 }  // namespace

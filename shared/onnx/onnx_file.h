@@ -59,7 +59,8 @@ void check_onnx_seal(std::string_view file, const std::string& path);
 // Throw kNoInput, kIo, and kData: not an inference model, written by a newer version.
 InferenceHeader peek_inference_header(const std::string& path);
 InferenceHeader peek_inference_header(std::string_view file, const std::string& path);
-// Reads the whole file and checks its seal. Throws the same, and kData for a damaged file.
+// Reads the whole file and checks its seal. Throws as peek_inference_header(), and kData for a
+// damaged file.
 InferenceHeader read_inference_header(const std::string& path);
 
 // Gives the constant f32 [1] called `name` another value; returns false if there is none.

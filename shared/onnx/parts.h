@@ -66,8 +66,8 @@ std::array<Value, kLevelCount> pyramid(OnnxGraph& graph, const ModelConfig& conf
                                        const NetworkArrays& arrays,
                                        const std::array<Value, 3>& features);
 
-// The heads' outputs as the last convolutions leave them: logits [N, 9 K, h, w], deltas [N, 36, h,
-// w] of each level.
+// Outputs of the heads' last convolutions: logits [N, 9 K, h, w], deltas [N, 36, h, w] of each
+// level.
 struct HeadValues {
   std::array<Value, kLevelCount> logits, deltas;
 };
@@ -81,7 +81,7 @@ Value classifier_logits(OnnxGraph& graph, const ModelConfig& config, const Netwo
 // A detector's answer, in pixels of the images; padded with zeros to D detections.
 struct DetectionValues {
   Value boxes;   // f32 [N, D, 4] xyxy
-  Value scores;  // f32 [N, D], falling
+  Value scores;  // f32 [N, D], descending
   Value labels;  // i64 [N, D], dense
   Value counts;  // i64 [N]
 };

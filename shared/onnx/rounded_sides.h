@@ -19,11 +19,11 @@ struct RoundedSides {
   // Computes the tables. `wanted` are the two sides an image can be brought to, ascending.
   explicit RoundedSides(const std::array<int, 2>& wanted);
 
-  // At d: the smallest fraction that comes out low for wanted[0]; at kLargestSide + 1 + d for
-  // wanted[1].
+  // Indexed by d: the smallest fraction that comes out low for wanted[0]; at kLargestSide + 1 + d
+  // for wanted[1].
   std::vector<std::int32_t> first_low;
-  // At q in 0 .. wanted[1]: its leading digits, q times a power of two in (F / 2, F], F a power of
-  // two that is at least wanted[1].
+  // Indexed by q in 0 .. wanted[1]: its leading digits, q times a power of two in (F / 2, F], F a
+  // power of two that is at least wanted[1].
   std::vector<std::int32_t> fraction;
 };
 

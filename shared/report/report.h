@@ -48,7 +48,7 @@ struct HistogramMark {
   std::string text{};
 };
 
-// Counts side by side.
+// A histogram: counts side by side.
 struct Histogram {
   std::string title{}, x_label{}, y_label{};
   std::vector<HistogramBar> bars{};
@@ -100,7 +100,7 @@ struct Report {
 // Returns the page (shared/report/page.h) as text.
 std::string render_report(const Report& report);
 
-// Encodes for `Gallery`: shrinks to at most `max_side_px`, JPEG.
+// Encodes an image for `Gallery`: shrinks it to at most `max_side_px`, JPEG.
 EmbeddedImage embed_image(const Image& image, const std::string& caption, int max_side_px = 640);
 
 // Returns `ys` smoothed by an exponential moving average (bias-corrected) of that many values.

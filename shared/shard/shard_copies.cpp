@@ -305,7 +305,7 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
     remove_file(path + ".tmp");
     return result;
   }
-  remove_file(path);  // a damaged one
+  remove_file(path);  // a damaged copy
   std::error_code code;
   fs::rename(path + ".tmp", path, code);
   if (code) {
@@ -385,7 +385,7 @@ void ShardCopies::open_folder() {
                          cat(scratch_, ": cannot be written (", std::strerror(errno), ")"),
                          "choose another --scratch or fix its permissions");
     }
-    if (!join(own)) {  // no locks here
+    if (!join(own)) {  // no locks on this disk
       ::mkdir(own.c_str(), 0700);
       lock_ = Descriptor(own + "/.lock", O_RDWR | O_CREAT);
       folder_ = own;

@@ -23,7 +23,7 @@ constexpr std::uint16_t kBranchFlag = 0x01, kLeafFlag = 0x02, kOverflowFlag = 0x
 constexpr std::uint16_t kKindFlags = 0x7F;  // the others exist in memory only
 
 // A node: u32 and u16 number, u16 bytes of the key, key. In a branch the number is the child's
-// page, 48 bits; in a leaf 32 bits are the bytes of the value, 16 are flags, and behind the key
+// page, 48 bits; in a leaf 32 bits are the bytes of the value, 16 are flags, and after the key
 // comes the value or the u64 number of its first overflow page.
 constexpr std::size_t kNodeHeaderBytes = 8, kNodeFlagsAt = 4, kKeyBytesAt = 6, kKeyBytes = 8,
                       kPageNumberBytes = 8;

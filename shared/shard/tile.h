@@ -15,7 +15,7 @@ struct TileRule {
   friend bool operator==(const TileRule&, const TileRule&) = default;
 };
 
-// All in pixels of the whole image; the tile's own size is the record's.
+// Place of a tile, in pixels of the whole image; the tile's own size is the record's.
 struct TilePlace {
   int x = 0, y = 0;  // its upper left corner
   int image_width = 0, image_height = 0;

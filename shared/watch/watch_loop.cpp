@@ -151,7 +151,7 @@ void WatchLoop::wait(double until_s) {
 
 void WatchLoop::end_process(int code) {
   ended_ = true;
-  context_.stop = true;  // for a handler that returns
+  context_.stop = true;  // in case the handler returns
   context_.handler.end(code);
 }
 

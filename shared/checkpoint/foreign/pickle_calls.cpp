@@ -1,5 +1,5 @@
-// Stands in for Python's calls: each allowed name gives plain data, all others are refused: a
-// pickle that names os.system is refused at that name.
+// Replaces Python's calls: each allowed name gives plain data, all others are refused: a pickle
+// that names os.system is refused at that name.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -33,7 +33,7 @@ struct PickleGlobal {
 
 constexpr std::array kGlobals = {
     PickleGlobal{"collections", "OrderedDict", GlobalKind::kOrderedDict},
-    // "_rebuild_tensor" is what PyTorch before 0.4 wrote.
+    // "_rebuild_tensor" was written by PyTorch before 0.4.
     PickleGlobal{"torch._utils", "_rebuild_tensor", GlobalKind::kRebuildTensor},
     PickleGlobal{"torch._utils", "_rebuild_tensor_v2", GlobalKind::kRebuildTensor},
     PickleGlobal{"torch._utils", "_rebuild_parameter", GlobalKind::kWrapTensor},
@@ -50,7 +50,7 @@ constexpr std::array kGlobals = {
     PickleGlobal{"torch", "CharStorage", GlobalKind::kStorage, Element::kInt8},
     PickleGlobal{"torch", "ByteStorage", GlobalKind::kStorage, Element::kUint8},
     PickleGlobal{"torch", "BoolStorage", GlobalKind::kStorage, Element::kBool},
-    // What training checkpoints hold besides their tensors: options, counters, devices.
+    // Other content of training checkpoints: options, counters, devices.
     PickleGlobal{"argparse", "Namespace"},
     PickleGlobal{"collections", "Counter"},
     PickleGlobal{"collections", "defaultdict"},

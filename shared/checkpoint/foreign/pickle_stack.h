@@ -54,7 +54,7 @@ class PickleStack {
   const PickleLimits& limits_;
   PickleDocument document_{};
   std::vector<PickleRef> stack_{}, memo_{};
-  std::vector<std::size_t> brackets_{};  // the stack's height when each was opened
+  std::vector<std::size_t> brackets_{};  // the stack's height at the opening of each
   std::size_t spent_ = 0;
 };
 

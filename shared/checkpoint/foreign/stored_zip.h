@@ -18,9 +18,10 @@ class StoredZip {
  public:
   static bool looks_like_one(std::string_view bytes) { return bytes.starts_with("PK\3\4"); }
 
-  // `bytes` must outlive this. Throws Error{kData} beginning with `subject`: no closing directory
-  // (cut short), anything outside the file, compressed or encrypted files, a name twice (in upper
-  // or lower case), bytes of two files or between the directory and its end record.
+  // Reads the directory. `bytes` must outlive this. Throws Error{kData} beginning with `subject`:
+  // no closing directory (cut short), anything outside the file, compressed or encrypted files, a
+  // name twice (in upper or lower case), bytes of two files or between the directory and its end
+  // record.
   StoredZip(std::string_view bytes, std::string subject);
 
   // Opens a file, keeping only the directory and the bytes read in memory. Throws the same, and as

@@ -1,5 +1,5 @@
 // Two classifiers' evaluations of the same images side by side, from their predictions: which
-// accuracies differ, whether chance explains it, and which images got right or wrong. No LibTorch.
+// accuracies differ, whether chance explains it, and which images changed. No LibTorch.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 
 namespace retina {
 
-// Order and names are part of metrics.json; never renumber.
+// Kind of a fault. Order and names are part of metrics.json; never renumber.
 enum class FaultKind : std::uint8_t {
   kClassification = 0,  // on an object of another class
   kLocalisation = 1,    // near an object of its class, IoU in [.1, .5]

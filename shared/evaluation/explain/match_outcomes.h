@@ -55,7 +55,7 @@ struct Overlap {
 
 // An image with its outcomes, for questions about pairs of boxes.
 struct MatchedImage {
-  std::uint32_t image = 0;  // place
+  std::uint32_t image = 0;  // its place
   std::uint32_t first = 0, count = 0;
   std::uint32_t first_truth = 0, truth_count = 0;
   std::span<const std::uint32_t> overlap_begin{};  // [count + 1]

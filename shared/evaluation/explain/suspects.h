@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// Order and names are part of metrics.json; never renumber.
+// Kind of a suspect. Order and names are part of metrics.json; never renumber.
 enum class SuspectKind : std::uint8_t {
   kUnlabelled = 0,  // a confident detection with IoU < .1 to everything annotated
   kWrongClass = 1,  // one of another class with IoU >= .75 on an object that has no hit
@@ -30,9 +30,9 @@ struct Suspect {
   SuspectKind kind = SuspectKind::kUnlabelled;
   std::int64_t image_id = 0;
   std::string file_name{};                                     // of the image; may be empty
-  std::optional<std::int64_t> annotation_id{}, category_id{};  // none when unlabelled
-  std::optional<std::int64_t> found_category_id{};             // none when never found
-  std::optional<double> score{};                               // none when never found
+  std::optional<std::int64_t> annotation_id{}, category_id{};  // unset when unlabelled
+  std::optional<std::int64_t> found_category_id{};             // unset when never found
+  std::optional<double> score{};                               // unset when never found
   double iou = 0;  // with the best object; of an object never found, with the best detection
   std::array<double, 4> bbox{};  // the annotation's; if unlabelled the detection's
 };

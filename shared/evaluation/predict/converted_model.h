@@ -34,8 +34,8 @@ class ConvertedModel {
   void check_task(Task wanted) const;
   // Throws kConfig for a detector without its post-processing.
   void check_postprocess() const;
-  // Throws kConfig if the model has no such threshold, or if max_detections exceeds what it was
-  // converted with.
+  // Replaces the thresholds. Throws kConfig if the model has no such threshold, or if
+  // max_detections exceeds what it was converted with.
   void set_thresholds(const ConvertedThresholds& thresholds);
 
   // Run the model on images: u8 [N, 3, H, W]. The outputs are returned unchecked: the caller
@@ -54,7 +54,7 @@ class ConvertedModel {
   std::string path_;
   InferenceHeader header_;
   std::string model_;
-  std::optional<int> max_detections_{};  // fewer than the model gives
+  std::optional<int> max_detections_{};  // fewer than the model's own
   // Opened on first use: thresholds that change before cost nothing.
   std::unique_ptr<OnnxSession> session_{};
 };

@@ -25,7 +25,7 @@ class RetinaNet;       // shared/model/retinanet.h
 
 struct DetectOptions {
   PostprocessOptions postprocess = {};     // ignored by a converted model, which has its own
-  TileMerge tile_merge = {};               // of an image's tiles, where the samples are tiles
+  TileMerge tile_merge = {};               // for an image's tiles, if the samples are tiles
   int images_per_batch = 0;                // at most; 0: 1 on a CPU, 8 on a GPU
   int decode_threads = 2;                  // per rank, at the start
   int most_decode_threads = 0;             // if it is more: added while the network waits

@@ -1,4 +1,4 @@
-// From a checkpoint to the network that it holds.
+// Converts a checkpoint to its network.
 #pragma once
 
 #include <memory>

@@ -24,7 +24,7 @@ class ImageMatcher {
  public:
   ImageMatcher(const BoxGroups& boxes, const MatchingOptions& options)
       : boxes_(boxes), options_(options), class_ranks_(boxes.class_count(), 0) {
-    // As pycocotools: an IoU of 1 reaches a threshold of 1 whatever rounding did to it.
+    // As in pycocotools, an IoU of 1 reaches a threshold of 1 despite rounding.
     for (double& threshold : options_.iou_thresholds) threshold = std::min(threshold, 1 - 1e-10);
   }
 

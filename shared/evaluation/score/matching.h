@@ -1,5 +1,5 @@
-// Which detections hit which objects: COCO's greedy matching, for all IoU thresholds and area
-// ranges at once.
+// Pairs detections with objects: COCO's greedy matching, for all IoU thresholds and area ranges at
+// once.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@ inline constexpr std::size_t kRecallThresholdCount = 101;
 inline constexpr std::size_t kIouThresholdCount = 10;  // COCO's
 inline constexpr std::size_t kMaxIouThresholds = 16;   // the bits of a mask
 
-// Area in square pixels, both ends inclusive: an object of exactly 32^2 is small and medium.
+// A range of areas in square pixels, both ends inclusive: an object of exactly 32^2 is small and
+// medium.
 struct AreaRange {
   double low = 0, high = 0;
   bool has(double area) const { return !(area < low) && !(area > high); }

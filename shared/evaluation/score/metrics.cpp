@@ -110,7 +110,7 @@ Curves measure(const ClassEvents& one, std::size_t threshold_count) {
       precision[r] = precisions[hit];
       score[r] = scores[hit];
     }
-    // Recall 0 is reached by the first detection, hit or not.
+    // The first detection reaches recall 0, hit or not.
     score[0] = one.first_score;
   }
   return curves;

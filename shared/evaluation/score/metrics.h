@@ -91,10 +91,9 @@ struct MetricsOptions {
 
 // Scores `detections` against all images and categories of `truth`. Crowd regions are ignored, not
 // missed; the k best of an image and class count (k = 1, 10, 100); equal scores keep the order of
-// `detections`. As pycocotools does: an annotation with id 0 cannot be matched, on equal IoUs the
-// later box wins. Throws Error{kData} naming the image id when a detection's image is not in
-// `truth`. Takes about 60 bytes a detection besides `detections`. Parity:
-// tests/evaluation/metrics_test.cpp.
+// `detections`. As in pycocotools, an annotation with id 0 cannot be matched, and on equal IoUs the
+// later box wins. Throws Error{kData} naming the image id if a detection's image is not in `truth`.
+// Takes about 60 bytes a detection besides `detections`. Parity: tests/evaluation/metrics_test.cpp.
 CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections,
                                 const MetricsOptions& options = {});
 // Scores boxes that are grouped already.

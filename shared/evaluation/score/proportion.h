@@ -26,7 +26,7 @@ struct Proportion {
   std::optional<Interval> interval() const;
 };
 
-// The same images classified by A and by B.
+// Counts of the same images classified by A and by B.
 struct PairedHits {
   std::int64_t both = 0, only_a = 0, only_b = 0, neither = 0;
 
