@@ -128,7 +128,7 @@ class AtomicFile {
   ~AtomicFile();
   AtomicFile(AtomicFile&&) = delete;
 
-  // Appends. Throws kIo (disk full, mount gone).
+  // Appends to the temporary file. Throws kIo (disk full, mount gone).
   void write(const void* data, std::size_t size_bytes);
   void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
 

@@ -222,6 +222,7 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
 
 std::optional<ForeignContent> foreign_content(std::string_view start) {
   constexpr std::size_t kNameInZip = 30, kMostNameBytes = 100;
+  // A .npz is a zip, so it must be recognised before the signatures.
   if (start.starts_with("PK\3\4") && start.size() > kNameInZip &&
       start.substr(kNameInZip, kMostNameBytes).find(".npy") != std::string_view::npos) {
     return ForeignContent{.what = "a NumPy archive (.npz)"};
@@ -229,6 +230,7 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
   for (const Signature& one : kSignatures) {
     if (start.starts_with(one.bytes)) return ForeignContent{.what = one.what, .cure = one.cure};
   }
+  // Formats without a signature at the start.
   constexpr std::size_t kTarMark = 257;
   if (start.substr(std::min(kTarMark, start.size())).starts_with("ustar")) {
     return ForeignContent{.what = "a tar archive",
@@ -241,6 +243,7 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
                               "FOLDER/%06d.png"};
   }
   if (is_utf16(start)) return ForeignContent{.what = "UTF-16 text", .cure = kSaveAsUtf8};
+  // What is left looks like text: empty files, and markup that servers send instead of a file.
   if (start.starts_with("\xEF\xBB\xBF")) start.remove_prefix(3);
   const std::size_t begin = start.find_first_not_of(" \t\r\n"sv);
   if (begin == std::string_view::npos) {

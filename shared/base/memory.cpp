@@ -14,7 +14,7 @@
 #include "shared/base/host.h"
 #include "shared/base/printable.h"
 
-// From tcmalloc, in programs that allocate with it.
+// Exists in programs that allocate with tcmalloc.
 extern "C" void MallocExtension_ReleaseFreeMemory() __attribute__((weak));
 
 namespace retina {

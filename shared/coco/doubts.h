@@ -11,20 +11,22 @@
 
 namespace retina {
 
-// Warns of boxes that are not x, y, width, height in pixels. Says, of those with an area in images
-// with a size, whether they read better as corners, as fractions of the image or as percent of it,
-// else how many extend beyond their image by more than a pixel and 1 % of its side and how many
-// have less than half their area in it, with the first one's image and annotation.
+// Returns a warning about boxes that are not x, y, width, height in pixels. It says, of those with
+// an area in images with a size, whether they read better as corners, as fractions of the image or
+// as percent of it, else how many extend beyond their image by more than a pixel and 1 % of its
+// side and how many have less than half their area in it, with the first one's image and
+// annotation.
 std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
-// Warns of detections that extend beyond their image, in the same words, without a guess at the
-// reason; passes over those on other images.
+// Returns a warning about detections that extend beyond their image, in the same words, without a
+// guess at the reason; passes over those on other images.
 std::string boxes_beyond(const Instances& truth, const std::vector<Detection>& detections);
 
-// Warns of boxes that an image has twice, with the same class: matching finds at most one of them.
+// Returns a warning about boxes that an image has twice, with the same class: matching finds at
+// most one of them.
 std::string doubled_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
 
-// Warns of areas of boxes, crowds aside, that no outline inside them can have: 0 or less, or more
-// than the box. An outline's area is smaller than its box.
+// Returns a warning about areas of boxes, crowds aside, that no outline inside them can have: 0 or
+// less, or more than the box. An outline's area is smaller than its box.
 std::string impossible_areas(const std::vector<ImageInfo>& images, const AnnotationList& truth);
 
 // Returns the three warnings above for ground truth.
@@ -32,16 +34,16 @@ std::vector<std::string> box_notes(const std::vector<ImageInfo>& images,
                                    const AnnotationList& truth);
 std::vector<std::string> box_notes(const Instances& truth);
 
-// Warns of an annotation with id 0, which pycocotools takes for "no match": a box that is never
-// found.
+// Returns a warning about an annotation with id 0, which pycocotools takes for "no match": a box
+// that is never found.
 std::string unmatchable_annotation(const std::vector<ImageInfo>& images,
                                    const AnnotationList& truth);
 
-// Warns of images that share a file: half of the boxes on each would be background. Passes over
-// empty names.
+// Returns a warning about images that share a file: half of the boxes on each would be background.
+// Passes over empty names.
 std::string shared_files(const std::vector<ImageInfo>& images);
 
-// Warns of CVAT's boxes with an angle.
+// Returns a warning about CVAT's boxes with an angle.
 std::string rotated_boxes(const Instances& truth);
 
 }  // namespace retina

@@ -234,7 +234,7 @@ QuickEntryMaker::QuickEntryMaker(const CocoList& list, JsonScanner& scanner)
   next_.fill(kFields.size());
 }
 
-// Flattened into one function, since its calls take longer than their bodies.
+// Flattens its calls into one function, since they take longer than their bodies.
 [[gnu::flatten]] bool QuickEntryMaker::make(CocoEntry& entry) {
   entry_ = &entry;
   unsigned keys = 0;  // including those with null

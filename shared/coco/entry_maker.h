@@ -18,7 +18,8 @@ constexpr std::size_t kCocoFields = 12;
 // Makes entries of RapidJSON's values.
 class EntryMaker {
  public:
-  // `text` has the values: entries separated by commas, the first of which has the number `first`.
+  // Takes the text of the values: entries separated by commas, the first of which has the number
+  // `first`.
   EntryMaker(const std::string& path, const CocoList& list, std::string_view text,
              std::size_t first);
 

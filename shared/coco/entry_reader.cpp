@@ -264,7 +264,8 @@ class EntryFile {
   [[noreturn]] void fail(const std::string& problem) const {
     throw Error(ErrorKind::kData, cat(path_, ": ", problem));
   }
-  // read_entries() reports this only if the whole file is valid JSON when it checks it afterwards.
+  // Throws an error that is reported only if the whole file is valid JSON when read_entries()
+  // checks it afterwards.
   [[noreturn]] void fail_syntax() const { fail("changes while it is read"); }
 
   const std::string& path_;

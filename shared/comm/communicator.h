@@ -76,7 +76,7 @@ class Communicator {
   std::string broadcast(const std::string& bytes, int root);
 
  protected:
-  // The collectives of the back end; their arguments have been checked.
+  // Run the back end's collectives; their arguments have been checked.
   virtual void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) = 0;
   virtual void do_all_reduce_ordered(void* data, std::size_t count, ElementType type) = 0;
   virtual void do_broadcast(void* data, std::size_t count, ElementType type, int root) = 0;

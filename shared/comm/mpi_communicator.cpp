@@ -50,7 +50,7 @@ void in_pieces(void* data, std::size_t count, ElementType type, const F& piece,
   }
 }
 
-// MPI_User_function over 16-bit floats: both[i] = round(in[i] op both[i]).
+// Runs as MPI_User_function over 16-bit floats: both[i] = round(in[i] op both[i]).
 template <ElementType Type>
 void sum_16_bit(void* in, void* both, int* count, MPI_Datatype*) {
   add(static_cast<const std::uint16_t*>(in), static_cast<std::uint16_t*>(both),
@@ -104,7 +104,8 @@ class MpiCommunicator : public Communicator {
   int local_size() const override { return local_size_; }
 
  protected:
-  // Both rings add hop by hop. MpiSession chooses Open MPI's ring for small buffers.
+  // Reduces by a ring, ours or for small buffers Open MPI's (chosen by MpiSession); both add hop by
+  // hop.
   void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
     if (size_ > 1 && count * element_size_bytes(type) >= kRingBytes) {
       const RingBuffer buffer{.data = data,

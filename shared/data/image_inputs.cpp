@@ -100,6 +100,7 @@ class Lister {
                       ? "check --images"
                       : "addresses are not read: download the image first");
     }
+    // A pattern: its folders count as if they were given.
     const std::vector<std::string> paths = matches_of(given, listing_.skipped);
     if (paths.empty()) {
       throw Error(ErrorKind::kNoInput, cat(escaped(given), ": no file has such a name"),

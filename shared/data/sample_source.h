@@ -53,8 +53,8 @@ class RowSource : public SampleSource {
   // Opens image `place` of the index at its first row. Throws as load() does; thread-safe.
   virtual std::unique_ptr<ImageRows> open_rows(std::size_t place) const = 0;
 
-  // Size and content of the whole image; if it is too large for that, of a smaller copy:
-  // whole_size().
+  // Return the size of the whole image, and decode it; if it is too large for that, a smaller copy
+  // of whole_size().
   virtual ImageSize whole_size(std::size_t place) const = 0;
   virtual std::optional<FileProblem> decode_whole(std::size_t place, JpegDecoder& decoder,
                                                   Image& out) const = 0;
@@ -65,10 +65,10 @@ class RowSource : public SampleSource {
 // Returns the bytes of an image in a batch of kStored.
 std::size_t stored_bytes(const IndexEntry& entry);
 
-// The steps of every image into a batch: sized_sample() returns the sample of the request's slot
-// `place` for an image of `size`, with its size after the resize ...
+// Returns the sample of the request's slot `place` for an image of `size`, with its size after the
+// resize. The first step of every image into a batch ...
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size);
-// ... and put_pixels() writes its pixels: mirror -> resize or the slot's warp -> normalise, or as
+// ... and the second: writes its pixels: mirror -> resize or the slot's warp -> normalise, or as
 // they are.
 void put_pixels(const Image& image, const BatchRequest& request, const Sample& sample,
                 const Normalisation& normalisation, PixelTarget pixels);

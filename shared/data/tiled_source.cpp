@@ -167,6 +167,8 @@ void TiledSource::add_image(std::size_t image, const TilingOptions& options) {
         tiles_of({entry.width, entry.height}, {.side_px = side_px, .overlap = options.overlap});
     tiles.insert(tiles.end(), more.begin(), more.end());
   }
+  // By lower edges, the order in which decoding from top to bottom completes tiles. Grids of
+  // several sides may share tiles.
   const auto order = [](const TileRect& one) {
     return std::tuple(one.y + one.height, one.y, one.x, one.width);
   };
@@ -184,6 +186,7 @@ void TiledSource::add_image(std::size_t image, const TilingOptions& options) {
         .x = cut.rect.x, .y = cut.rect.y, .image_width = entry.width, .image_height = entry.height};
     index_.push_back(added);
   };
+  // A tile that is the whole image makes a further copy unnecessary.
   const bool has_whole = std::any_of(tiles.begin(), tiles.end(),
                                      [&](const TileRect& one) { return is_all_of(one, entry); });
   if (options.with_whole && !has_whole) {

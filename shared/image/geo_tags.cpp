@@ -87,6 +87,7 @@ std::optional<GeoTags> read_geo_tags(const std::string& path) {
   auto& t = tags.transform;
   const bool is_finite =
       std::all_of(t.begin(), t.end(), [](double value) { return std::isfinite(value); });
+  // Without a determinant pixels have no area.
   if (!is_finite || t[1] * t[5] - t[2] * t[4] == 0) return std::nullopt;
 
   const std::map<int, int> keys = keys_of(file);
@@ -95,6 +96,7 @@ std::optional<GeoTags> read_geo_tags(const std::string& path) {
     return found == keys.end() || found->second == kUserDefined ? kUndefined : found->second;
   };
   tags.is_point = key(kRasterType) == kPixelIsPoint;
+  // Coordinates of centres: move the origin to the pixel's outer corner.
   if (tags.is_point) {
     t[0] -= (t[1] + t[2]) / 2;
     t[3] -= (t[4] + t[5]) / 2;

@@ -234,7 +234,7 @@ struct JpegReader {
     return true;
   }
 
-  // A function of its own, since setjmp() does not preserve a loop's variables.
+  // Copies rows; a function of its own, since setjmp() does not preserve a loop's variables.
   [[gnu::noinline]] void copy_rows(std::uint8_t* rgb, unsigned count) {
     const bool is_cmyk = info.out_color_space == JCS_CMYK;
     for (; count > 0; --count, rgb += std::size_t{info.output_width} * 3) {
@@ -434,8 +434,8 @@ DecodeStatus JpegDecoder::decode(std::string_view bytes, Image& out) {
   return status.ok ? state_->decode(1, out.rgb) : status;
 }
 
-// At an eighth of the size libjpeg reads every code of the file and skips nearly all of the rest of
-// the work.
+// Decodes at an eighth of the size: libjpeg reads every code of the file and skips nearly all of
+// the rest of the work.
 DecodeStatus JpegDecoder::check(std::string_view bytes, int& width, int& height) {
   const DecodeStatus status = check_header(bytes, width, height);
   return status.ok ? state_->decode(8, state_->small) : status;

@@ -211,6 +211,7 @@ Image shrink(const Image& image, const ImageSize& to) {
   std::vector<float> sums(static_cast<std::size_t>(image.width) * 3);
   for (int y = 0; y < to.height; ++y) {
     const Share& row = rows[static_cast<std::size_t>(y)];
+    // First down the columns, so that memory is read in order, then along the row of sums.
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (std::size_t k = 0; k < row.weights.size(); ++k) {
       const std::uint8_t* pixels = image.pixel(0, row.first + static_cast<int>(k));

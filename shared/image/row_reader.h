@@ -46,7 +46,7 @@ class RowReader {
 
   // Returns the format by content, as image_format() names it.
   const std::string& format() const { return format_; }
-  // Valid if the header was ok.
+  // Return the image's size; valid if the header was ok.
   int width() const { return width_; }
   int height() const { return height_; }
   // Returns the row that read() begins with.

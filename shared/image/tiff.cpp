@@ -414,6 +414,7 @@ class TiffSampleRows : public TiffBands {
                              "interpretation ",
                              photometric, ")"));
     }
+    // Parts without data are filled with nodata in the form of a stored sample.
     const double half = is_signed_ ? 1U << (bits_ - 1) : 0, most = (1U << bits_) - 1;
     const double nodata = std::clamp(file().nodata(), -half, most - half);
     nodata_ = static_cast<unsigned>(static_cast<int>(nodata)) & ((1U << bits_) - 1);

@@ -67,8 +67,9 @@ struct Ints {
 
 class OnnxGraph {
  public:
-  // `ranges`: for int8, of the values that `rounded` is called with. Unset: neither they nor the
-  // numbers of the weights are known; tensors are stored with their types and shapes alone.
+  // Begins a graph. `ranges`: for int8, of the values that `rounded` is called with. Unset: neither
+  // they nor the numbers of the weights are known; tensors are stored with their types and shapes
+  // alone.
   OnnxGraph(WeightType weight_type, std::optional<ValueRanges> ranges);
   ~OnnxGraph();
 

@@ -149,7 +149,8 @@ Taps resize_taps(OnnxGraph& graph, const std::string& axis, const Ints& from, co
           .fraction = fraction};
 }
 
-// at = (step + begin + 0.5) * side / resized - 0.5 in units of 1 / (2 * resized): integers.
+// Computes at = (step + begin + 0.5) * side / resized - 0.5 in units of 1 / (2 * resized):
+// integers.
 Taps square_taps(OnnxGraph& graph, const Ints& side, const Ints& shorter,
                  const ModelConfig& config) {
   const auto known = [&](std::int64_t number) { return graph.known({number}); };

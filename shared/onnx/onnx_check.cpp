@@ -161,6 +161,7 @@ OnnxPattern::OnnxPattern(const InferenceHeader& header, const std::string& subje
   } catch (const Error& error) {
     refuse(error.what());
   }
+  // The draft without numbers is cut into fields, which difference() compares one by one.
   const OnnxModel draft = draft_onnx_model(header, NoNumbers(), /*ranges=*/std::nullopt);
   auto parts = std::make_unique<Parts>();
   file_bytes_ = kOnnxSealBytes;

@@ -19,8 +19,9 @@ namespace retina {
 
 class PartialFile {
  public:
-  // `descriptor` is open for both, empty or left by an earlier object; it stays the caller's. All
-  // functions throw std::system_error if the disk is full or cannot be read.
+  // Continues with an open file. `descriptor` is open for reading and writing, empty or left by an
+  // earlier object; it stays the caller's. All functions throw std::system_error if the disk is
+  // full or cannot be read.
   PartialFile(int descriptor, std::uint64_t size_bytes, std::uint64_t part_bytes);
 
   std::size_t part_count() const { return marks_.size(); }

@@ -273,6 +273,7 @@ bool RemoteAccess::renew(const HttpRequest& request) {
 std::string RemoteAccess::bearer(const std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   if (!token_.empty() && std::time(nullptr) < token_ends_ - kRenewBeforeSeconds) return token_;
+  // IMDS, or a service that a pod identity puts in its place.
   const std::string client = variable({"AZURE_CLIENT_ID"});
   const std::string host = endpoint({"AZURE_POD_IDENTITY_AUTHORITY_HOST"});
   const HttpRequest request{.url = cat(host.empty() ? kIdentityHost : host, kIdentityPath,

@@ -196,6 +196,7 @@ class Downloading {
     }
     std::stop_source all;
     const std::stop_callback forward(stop, [&all] { all.request_stop(); });
+    // Marks a part only once it is written whole, for another process may continue from the marks.
     const auto work = [&] {
       try {
         while (const std::optional<std::size_t> part = next()) {

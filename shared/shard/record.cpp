@@ -119,6 +119,7 @@ void decode_annotations(std::string_view part, const std::string& place, Record&
     }
     part.remove_prefix(content_bytes);
   }
+  // Combinations that no writer produces.
   if (record.label && has_boxes) {
     fail_damaged(place, "has both boxes and a class of the whole image");
   }
@@ -260,6 +261,7 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   if (get<std::uint64_t>(bytes, kPayloadHashAt) != xxh3(payload)) {
     fail_damaged(place, "content is damaged (its checksum does not match)");
   }
+  // The checksum proves only that nothing changed; a forged record may still hold any numbers.
   const auto width = get<std::uint32_t>(bytes, kWidthAt);
   const auto height = get<std::uint32_t>(bytes, kHeightAt);
   if (width == 0 || height == 0 || width > kMaxSide || height > kMaxSide) {

@@ -59,6 +59,7 @@ void check_index(const ImageIndex& index, const Manifest& manifest, const std::s
     fail_damaged(name, cat("does not list the records of the manifest's shards (got ", index.size(),
                            " images, want ", manifest.counts.images, ")"));
   }
+  // Plans and training rely on labels that fit the task and the categories.
   const bool has_classes = manifest.task == Task::kClassification;
   for (const IndexEntry& entry : index) {
     if (has_classes ? entry.box_count > 0 || entry.labels.size() != 1

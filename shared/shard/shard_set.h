@@ -31,7 +31,7 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
                              const RecordSource& source);
 
 // Throws kData, beginning with `name`, unless the index lists every record of the manifest's shards
-// exactly once and in order.
+// exactly once and in order, with classes that fit the set's task and categories.
 void check_index(const ImageIndex& index, const Manifest& manifest, const std::string& name);
 
 class ShardSet {

@@ -16,7 +16,7 @@ namespace retina {
 // Decides which records fit into a shard of a size limit, by their sizes alone.
 class ShardSpace {
  public:
-  // `used_bytes`: space of records that are added elsewhere.
+  // Begins with `used_bytes` taken by records that are added elsewhere.
   explicit ShardSpace(std::uint64_t limit_bytes, std::uint64_t used_bytes = 0)
       : limit_bytes_(limit_bytes), used_bytes_(used_bytes) {}
 

@@ -33,7 +33,7 @@ struct Diagnosis {
 
 class FailureDetector {
  public:
-  // `hosts`: the name of every rank's node.
+  // Takes the name of every rank's node in `hosts`.
   FailureDetector(WatchOptions options, std::vector<std::string> hosts);
 
   // Returns nothing if no rank looks lost. `views` may cover only those ranks that have been heard

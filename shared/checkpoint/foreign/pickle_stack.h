@@ -58,7 +58,7 @@ class PickleStack {
   std::size_t spent_ = 0;
 };
 
-// The replacements for opcodes that would call Python. All throw PickleProblem.
+// Replace the opcodes that would call Python. All throw PickleProblem.
 void push_global(PickleStack& stack, std::string_view module, std::string_view name);
 void call_global(PickleStack& stack, bool as_new_object);  // REDUCE, NEWOBJ
 void apply_state(PickleStack& stack);                      // BUILD

@@ -129,6 +129,7 @@ void StoredZip::read_directory() {
   std::uint64_t count = number(record, 10, 2), directory_bytes = number(record, 12, 4),
                 offset = number(record, 16, 4), directory_end = end;
   bool one_disk = number(record, 4, 4) == 0 && number(record, 8, 2) == count;
+  // A zip64 record in front of the end record replaces its numbers.
   if (end >= kLocatorBytes + kEnd64Bytes &&
       number(slice(end - kLocatorBytes, kLocatorBytes), 0, 4) == kLocatorSignature) {
     directory_end = end - kLocatorBytes - kEnd64Bytes;
@@ -142,6 +143,7 @@ void StoredZip::read_directory() {
     offset = number(record64, 48, 8);
     one_disk = number(record64, 16, 8) == 0 && number(record64, 24, 8) == count;
   }
+  // A gap could hide a second directory, which another reader might use.
   if (!one_disk || offset > directory_end || directory_bytes != directory_end - offset) {
     fail("damaged: its zip directory is not where it should be");
   }

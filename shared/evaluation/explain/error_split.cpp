@@ -193,6 +193,7 @@ ErrorSplit combine_classes(std::span<const ClassSplit> classes) {
     return count == 0 ? 1.0 : sum / count;
   };
   ErrorSplit split;
+  // Without anything to find or found, all is 0, not the 1 of mean().
   if (std::none_of(classes.begin(), classes.end(),
                    [](const ClassSplit& one) { return one.now.present; })) {
     return split;

@@ -169,6 +169,7 @@ class Explainer {
                                                                            : usable_cores());
     const std::size_t worker_count = std::clamp<std::size_t>(image_count / kBlock, 1, wanted);
     const std::vector<double> shares = object_shares();
+    // Each worker has counters of its own; outcomes and faults are written by image.
     std::vector<ImageWorker> workers;
     for (std::size_t i = 0; i < worker_count; ++i) {
       workers.push_back({.match = ImageMatcher(outcomes_),
@@ -189,6 +190,7 @@ class Explainer {
       }
     });
 
+    // Merging and sorting remove every trace of which worker had which images.
     ImageWorker& first = workers.front();
     moved_ = first.match.moved();
     for (std::size_t i = 1; i < workers.size(); ++i) {
@@ -225,6 +227,7 @@ class Explainer {
     });
 
     combine(results);
+    // A false detection costs its class AP, and so the mean its share of that.
     const auto measured_classes = static_cast<double>(std::count_if(
         classes_.begin(), classes_.end(), [](const ClassObjects& one) { return one.coco > 0; }));
     for (std::size_t image = 0; image < faults_.size(); ++image) {

@@ -20,9 +20,10 @@ std::string no_truth_text(const CocoMetrics& metrics);
 std::string class_table_text(const CocoMetrics& metrics);
 
 // Returns oddities that the user should know besides the numbers, in one line: that there is
-// nothing to find or that one object can never be found because of its id; the number of
-// quarantined images, of detections with a category that is not in the annotations, and of those
-// with a score of 0 or less. Empty if there are none.
+// nothing to find or no detection at all, that objects can never be found (an id of 0, more of a
+// class in an image than detections count), and how many images are quarantined and how many
+// detections have a category that is not in the annotations, a score of 0 or less or above 1, or an
+// empty box. Empty if there are none.
 std::string oddities_text(const CocoMetrics& metrics);
 
 // Returns the key of one of the 12 numbers if the `count_best` best detections of an image and

@@ -195,6 +195,7 @@ class Drawing {
     const std::vector<RecordAnnotation> truth = truth_of(places);
     show(places.front(), all, is_large ? "whole" : "",
          put_together(shards_, places, decoder_, side_px), truth);
+    // A large image also comes as its busiest tiles, in full size.
     if (!is_large) return;
     std::vector<TileRect> tiles;
     for (const std::size_t place : places) {

@@ -302,6 +302,7 @@ CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& gi
     }
   });
 
+  // Means over the classes that have something to find.
   for (std::size_t stat = 0; stat < kCocoStatCount; ++stat) {
     std::vector<double> values;
     for (const ClassMetrics& one : metrics.per_class) {

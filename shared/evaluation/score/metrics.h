@@ -83,7 +83,8 @@ struct MetricsOptions {
   // without .75.
   MatchingOptions matching{};
   // Limits of the best detections of an image and class that count, ascending; kAr1, kAr10 and
-  // kAr100 are the recalls at the first, second and third, all other stats use the third.
+  // kAr100 are the recalls at the first, second and third, all other stats use the third, which
+  // grouped boxes replace by their own.
   std::array<std::uint32_t, 3> detection_limits{1, 10, kMaxDetectionsPerImage};
   bool with_arrays = false;
   int thread_count = 0;  // 0: usable_cores(); the result never depends on it

@@ -98,6 +98,7 @@ class BoxTree {
   void build(std::size_t begin, std::size_t end, std::size_t parent) {
     if (begin == end) return;
     const std::size_t at = nodes_.size();
+    // The bounds of all boxes below this node.
     Node node{.bounds = boxes_[order_[begin]], .parent = parent, .count = end - begin};
     for (std::size_t i = begin + 1; i < end; ++i) {
       const Corners32& box = boxes_[order_[i]];
@@ -111,6 +112,7 @@ class BoxTree {
       for (std::size_t i = begin; i < end; ++i) leaf_of_[order_[i]] = at;
     } else {
       const auto& [left, top, right, bottom] = node.bounds;
+      // Halves the boxes by their centres along the longer side.
       const std::size_t side = right - left >= bottom - top ? 0 : 1;
       const auto place = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
       const std::size_t middle = begin + (end - begin) / 2;
