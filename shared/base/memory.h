@@ -1,4 +1,4 @@
-// How much memory this process can still get, and which errors mean that it ran out.
+// Memory that this process can still get, and the errors that mean it ran out.
 #pragma once
 
 #include <cstdint>
