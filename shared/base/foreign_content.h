@@ -11,8 +11,9 @@
 namespace retina {
 
 struct ForeignContent {
-  std::string what{};  // "a Git LFS pointer"
-  std::string cure{};  // what to do about it: a hint
+  std::string what{};          // "a Git LFS pointer"
+  std::string cure{};          // the next step, a hint; empty where only the reader knows it
+  bool is_torch_save = false;  // weights that retina-convert --import reads
 };
 
 // By the first bytes of a file, of which 512 are enough. Nothing when they are neither of
@@ -26,23 +27,17 @@ std::optional<ForeignContent> foreign_json(std::string_view text);
 // What a text is that does not begin as JSON does, by its first line: "CSV"; or "".
 std::string foreign_text(std::string_view start);
 
-// What a file is that was given in the place of weights or a model.
-struct FileKind {
-  std::string what{};          // "is a safetensors file"
-  std::string hint{};          // the next step; empty where only the reader knows it
-  bool is_torch_save = false;  // weights that retina-convert --import reads
-};
-
 // Whose model a pickle is that names modules of other tools; nothing for others.
-std::optional<FileKind> foreign_model(std::string_view pickle);
+std::optional<ForeignContent> foreign_model(std::string_view pickle);
 
 // How much of either end is looked at for it.
 inline constexpr std::size_t kKindBytes = 1 << 16;
 
-// `begin` and `end`: the file's first and last kKindBytes, or all of a shorter one. Nothing for
-// what it does not know, and for a zip that is cut short.
-std::optional<FileKind> file_kind(std::string_view begin, std::string_view end);
+// Says what a file is that was given in the place of weights or a model. `begin` and `end`: the
+// file's first and last kKindBytes, or all of a shorter one. Nothing for what it does not know, and
+// for a zip that is cut short.
+std::optional<ForeignContent> file_kind(std::string_view begin, std::string_view end);
 // Throws as read_file.
-std::optional<FileKind> file_kind_of(const std::string& path);
+std::optional<ForeignContent> file_kind_of(const std::string& path);
 
 }  // namespace retina

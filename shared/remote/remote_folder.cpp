@@ -44,7 +44,7 @@ std::optional<ContentRange> parse_content_range(const std::string& text) {
 // What a server that is asked for a file as it is must not do; empty: it does not.
 std::string encoding_problem(const HttpHead& head) {
   if (head.content_encoding.empty() || head.content_encoding == "identity") return "";
-  return cat("it came with Content-Encoding ", printable(head.content_encoding),
+  return cat("it came with Content-Encoding ", escaped(head.content_encoding),
              ": a proxy on the way changes files");
 }
 
