@@ -33,9 +33,6 @@ struct LossOptions {
   // Which anchors are foreground, background or neither; `match` is kIou's.
   Assigner assigner = Assigner::kIou;
   MatchOptions match = {};
-
-  // Throws Error{kUsage} naming the field, what it got and what it may be.
-  void validate() const;
 };
 
 // The ground truth of a batch as tensors, where the network computes.
