@@ -20,7 +20,7 @@
 namespace retina {
 namespace {
 
-// A point: what rounding to 8 bits may cost without a warning.
+// Largest loss of the metric through rounding to 8 bits that gives no warning: one point.
 constexpr double kMostLost = 0.01;
 
 std::variant<RetinaNet, std::unique_ptr<Classifier>> network_of(const Checkpoint& checkpoint,
@@ -31,7 +31,8 @@ std::variant<RetinaNet, std::unique_ptr<Classifier>> network_of(const Checkpoint
   return trained_classifier(checkpoint, path);
 }
 
-// `verify` returns its words.
+// Writes `model` to `output` and returns the text of `verify`, which gets the file before it is
+// published.
 std::string publish_model(const std::string& model, const std::string& output,
                           const std::function<std::string(ConvertedModel)>& verify) {
   std::string words;
@@ -96,7 +97,7 @@ std::string Conversion::verify(ConvertedModel model, const std::vector<Image>& i
   const std::string& output = options_.output;
   const OnnxForm form = model.header().form;
   const bool is_rounded = form.weights != WeightType::kF32;
-  // A classifier.
+  // A classifier is compared by its scores.
   if (auto* const classifier = std::get_if<std::unique_ptr<Classifier>>(&model_)) {
     const ScoreMatch found = compare_models(std::move(model), **classifier, inputs);
     is_rounded ? require_alike(found, output) : require_equal(found, output);
@@ -104,7 +105,7 @@ std::string Conversion::verify(ConvertedModel model, const std::vector<Image>& i
                found.same_best_count, "; largest difference: probability ",
                found.largest_probability, ", logit ", found.largest_logit, " of the largest\n");
   }
-  // A detector, of which detections or all anchors are compared.
+  // A detector is compared by its detections or, without postprocessing, by all anchors.
   auto& detector = std::get<RetinaNet>(model_);
   const MatchResult found = form.postprocess ? compare_models(std::move(model), detector, inputs)
                                              : compare_anchors(std::move(model), detector, inputs);
@@ -176,7 +177,7 @@ std::string Conversion::publish(const InferenceHeader& header, const std::vector
     });
   };
   if (weights == WeightType::kF32) return publish_verified(exact.bytes);
-  // The f32 graph, then what is written.
+  // The f32 graph is verified first, then the file that is written.
   const auto open_exact = [&] {
     return ConvertedModel(exact.bytes, exact_header, options_.output);
   };

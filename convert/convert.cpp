@@ -29,7 +29,8 @@
 namespace retina {
 namespace {
 
-// What decides a model, as --overwrite and the message without it see it.
+// Returns the settings that decide a model: those that --overwrite and the message without it
+// compare.
 SettingValues settings_of(const InferenceHeader& header) {
   const OnnxForm& form = header.form;
   SettingValues settings{
@@ -45,8 +46,8 @@ SettingValues settings_of(const InferenceHeader& header) {
   return settings;
 }
 
-// True when the model file `path`, which `option` named, already exists and was made from the same
-// inputs; throws when it was made from others.
+// Returns true when the model file `path`, named by `option`, already exists and was made from the
+// same inputs; throws when it was made from others.
 bool already_done(const ConvertOptions& options, const std::string& path, const char* option,
                   const InferenceHeader& wanted) {
   if (!has_file(path, option)) return false;
@@ -63,15 +64,15 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
   }
   if (there.is_broken) throw not_ours_to_replace(path, cat(path, ": ", there.problem), option);
   const std::string changed = differences(settings_of(there.header), settings_of(wanted));
-  // Another version wrote it otherwise: it is made anew.
+  // A model of another version is written anew.
   if (changed.empty()) return there.problem.empty();
   if (options.overwrite) return false;
   throw Error(ErrorKind::kConfig, cat(path, ": was made with other inputs: ", changed),
               cat(choose, ", or give --overwrite"));
 }
 
-// What to print when the output exists and was made from the same inputs; its repository may not
-// exist.
+// Writes the missing parts of the repository of an output that was made from the same inputs.
+// Returns the text to print.
 std::string finish_repository(const ConvertOptions& options) {
   const std::string same = ", made from the same checkpoint and options\n";
   if (options.repository.empty()) return cat(options.output, ": already exists", same);
@@ -84,7 +85,7 @@ std::string finish_repository(const ConvertOptions& options) {
   return cat(options.output, ": already exists", same, repository.model_folder(), ": written\n");
 }
 
-// What the model will say of itself. Throws as ConvertOptions::check_task.
+// Returns the header of the model. Throws as ConvertOptions::check_task.
 InferenceHeader header_of(const CheckpointHeader& checkpoint, std::uint64_t checkpoint_hash,
                           const ConvertOptions& options) {
   const Task task = model_config_of(checkpoint.config_json, options.checkpoint).task;
@@ -108,10 +109,10 @@ std::string convert(const ConvertOptions& asked) {
       resolve_name(asked.checkpoint, {.option = "--checkpoint", .near = asked.output}));
   const std::uint64_t checkpoint_hash = check_seal(options.checkpoint, "checkpoint");
   const c10::Device device = choose_device(options.device);
-  set_tf32(false);  // what the verification compares is nearer than TF32's rounding
+  set_tf32(false);  // the verification compares more closely than TF32 rounds
   const InferenceHeader header =
       header_of(read_checkpoint_header(options.checkpoint), checkpoint_hash, options);
-  // What may be there already: the model, and its copy in the repository.
+  // The model and its copy in the repository may exist already.
   const bool is_converted = already_done(options, options.output, "--output", header);
   const ModelRepository repository(options.repository, options.service_name_of(header.task));
   const bool has_repository = !options.repository.empty();

@@ -8,7 +8,7 @@
 namespace retina {
 
 // Loads, converts, writes to a temporary file, verifies that it equals the checkpoint, publishes;
-// then writes the repository that the options ask for. Returns what to print: one line when the
+// then writes the repository that the options ask for. Returns the text to print: one line when the
 // output already exists, from the same inputs. Throws kNoInput, kData (checkpoint), kConfig (the
 // output exists and was made differently; the message lists what differs), kAnswerNo (the
 // verification failed), kCannotCreate, kIo, kUnavailable (device).

@@ -13,12 +13,12 @@ namespace retina {
 
 class OnnxWeights : public NetworkArrays {
  public:
-  // `state` as state_of (network.h) gives it; `norm_eps`: of the batch norms. Names must exist and
-  // have the shapes that are asked for: load_state has checked the architecture.
+  // `state` comes from state_of (network.h); `norm_eps` is the batch norms' epsilon. Names must
+  // exist and have the shapes that are asked for: load_state has checked the architecture.
   OnnxWeights(const NamedTensors& state, double norm_eps);
 
   LayerArrays layer(const std::string& prefix, const LayerShape& shape) const override;
-  // The convolution followed by the batch norm, as one convolution:
+  // Returns the convolution followed by the batch norm as one convolution:
   //   weight * g, bias - mean * g, where g = gamma / sqrt(var + eps)
   // computed in f64, rounded once (Convert.FoldingEqualsConvolutionThenNorm).
   LayerArrays folded(const std::string& conv, const std::string& norm,

@@ -203,12 +203,14 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.group("Detections of the model");
   const PostprocessOptions defaults;
   cli.option("score-threshold", options.score_threshold, "P",
-             cat("detections score above this; unset: ", defaults.score_threshold));
+             cat("detections score above this; unset: ", defaults.score_threshold),
+             {.least = 0, .most = 1});
   cli.option("nms-threshold", options.nms_threshold, "IOU",
              cat("of two boxes of a class that overlap more than this, the better stays; unset: ",
-                 defaults.nms_threshold));
+                 defaults.nms_threshold),
+             {.least = 0, .most = 1});
   cli.option("max-detections", options.max_detections, "D",
-             cat("best detections kept per image; unset: ", defaults.max_detections));
+             cat("best detections kept per image; unset: ", defaults.max_detections), {.least = 1});
   cli.group("Verification that the model equals the checkpoint");
   cli.option("verification-images", options.verification_image_count, "COUNT",
              "images to compare on", {.least = 1, .most = 10'000});

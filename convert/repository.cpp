@@ -19,23 +19,24 @@ bool is_word(char c) {
 struct ServedTensor {
   const char* name;
   const char* datatype;
-  std::vector<int> shape;  // -1: any
+  std::vector<int> shape;  // -1: any size
   const char* content_type;
 };
 
-// What differs between the tasks.
+// The parts of a service that depend on the task.
 struct Service {
-  int max_batch_images;               // enough to fill a GPU, little enough to fit into a small one
-  std::string outputs_text;           // of Triton's config: a comment, and the outputs
-  std::vector<ServedTensor> outputs;  // of MLServer's runtime, in jobs/serving
+  int max_batch_images;               // enough to fill a GPU, few enough for a small one
+  std::string outputs_text;           // outputs of Triton's config, with a comment
+  std::vector<ServedTensor> outputs;  // outputs of MLServer's runtime, in jobs/serving
 };
 
-// Every tensor begins with the batch; Triton has no empty dims, so the counts [N] are given to
-// clients as [N, 1]. MLServer's shapes: N JPEGs, D the most detections that one of them has.
+// Returns a detector's service. Every tensor begins with the batch; Triton has no empty dims, so
+// clients get the counts [N] as [N, 1]. MLServer's shapes: N JPEGs, D the largest number of
+// detections of one of them.
 Service detector_service(const InferenceHeader& header) {
   const int detections = header.max_detections;
   return {
-      .max_batch_images = 8,  // of 800 x 1333 px
+      .max_batch_images = 8,  // images of 800 x 1333 px
       .outputs_text = cat(
           R"(# Boxes (x1, y1, x2, y2 in pixels of the image), scores, labels (lines of labels.txt, from 0), and how
 # many of them are there: what follows is padding.
@@ -57,11 +58,11 @@ output [
                   {"counts", "INT64", {-1}, nullptr}}};
 }
 
-// MLServer's shapes: N JPEGs, and the best of the classes.
+// Returns a classifier's service. MLServer's shapes: N JPEGs, and the best of the classes.
 Service classifier_service(const InferenceHeader& header) {
   const std::size_t classes = header.categories.size();
   return {
-      .max_batch_images = 64,  // of 224 x 224 px
+      .max_batch_images = 64,  // images of 224 x 224 px
       .outputs_text = cat(
           R"(# Of each class (line of labels.txt, from 0): its probability, and the score before softmax.
 output [
@@ -81,10 +82,10 @@ Service service_of(const InferenceHeader& header) {
   return header.task == Task::kDetection ? detector_service(header) : classifier_service(header);
 }
 
-// What differs between Triton's backends.
+// The parts of the config that depend on Triton's backend.
 struct TritonBackend {
   const char* text;
-  const char* hint;  // how to make it faster, as comments
+  const char* hint;  // comments that say how to make it faster
 };
 
 constexpr TritonBackend kOnnxRuntime = {
@@ -104,7 +105,7 @@ platform: "tensorrt_plan"
 )",
     .hint = ""};
 
-// Triton's ModelConfig, protobuf's text format.
+// Returns Triton's ModelConfig in protobuf's text format.
 std::string triton_config(const std::string& name, const Service& service,
                           const std::optional<PixelSize>& size, const TritonBackend& backend) {
   const std::string sides = size ? cat(size->height, ", ", size->width) : "-1, -1";
@@ -140,7 +141,7 @@ void write_tensors(JsonWriter& writer, const char* key, const std::vector<Served
   writer.end_array();
 }
 
-// The schema is what the runtime in jobs/serving takes and gives.
+// Returns model-settings.json; its schema is the contract with the runtime in jobs/serving.
 std::string mlserver_settings(const std::string& name, const Service& service) {
   JsonWriter writer;
   writer.begin_object().field("name", name);
@@ -157,7 +158,7 @@ std::string mlserver_settings(const std::string& name, const Service& service) {
 std::string labels_text(const InferenceHeader& header) {
   std::string text;
   for (const auto& category : header.categories) {
-    text += escaped(category.name, kWholeText) + "\n";  // a line each, whatever a name holds
+    text += escaped(category.name, kWholeText) + "\n";  // one line each, whatever a name contains
   }
   return text;
 }
@@ -179,7 +180,7 @@ ModelRepository::ModelRepository(const std::string& folder, std::string service_
 std::vector<ModelRepository::TextFile> ModelRepository::text_files(
     const InferenceHeader& header) const {
   const Service service = service_of(header);
-  // MLServer loads a model when it finds the last one.
+  // MLServer loads a model when it finds the last file.
   return {
       {folder_ + "/labels.txt", labels_text(header)},
       {folder_ + "/config.pbtxt", triton_config(name_, service, header.form.image, kOnnxRuntime)},
@@ -189,8 +190,8 @@ std::vector<ModelRepository::TextFile> ModelRepository::text_files(
 }
 
 void ModelRepository::prepare(const InferenceHeader& header, bool overwrite) const {
-  // The model is written first: texts without it are not ours. One that is not ours is refused
-  // before this.
+  // The model is written first, so texts without it are another program's. Another program's model
+  // has been refused before.
   const bool is_ours = path_exists(model_path());
   if (!overwrite || !is_ours) {
     std::string differing;

@@ -17,22 +17,22 @@ namespace retina {
 
 class ModelRepository {
  public:
-  // `service_name` is the model's name in URLs (is_service_name).
+  // `service_name` is the model's name in URLs and passes is_service_name.
   ModelRepository(const std::string& folder, std::string service_name);
 
   const std::string& model_folder() const { return folder_; }  // DIR/NAME
   std::string model_path() const { return folder_ + "/1/model.onnx"; }
 
-  // To be called before a long conversion. Throws kConfig when one of the text files is there with
-  // other content than `header` gives and `overwrite` is not set, kCannotCreate when that is so
-  // without a model beside it, which would make them ours, or when DIR cannot be made. Judging the
-  // model's own content is left to the caller.
+  // Checks, before a long conversion, that the repository can be written. Throws kConfig when one
+  // of the text files exists with other content than `header` gives and `overwrite` is not set,
+  // kCannotCreate when such a file has no model beside it, which makes it another program's, or
+  // when DIR cannot be made. The caller checks the model's own content.
   void prepare(const InferenceHeader& header, bool overwrite) const;
 
-  // Brings the folder up to date with the model file `model`: whatever is missing or differs is
-  // written, each file atomically, model-settings.json last. Returns false when nothing had to be
-  // written (then nothing is touched: the folder may be read-only). Throws kCannotCreate, kIo, and
-  // kConfig when another process is writing.
+  // Brings the folder up to date with the model file `model`: writes each file that is missing or
+  // differs, atomically, model-settings.json last. Returns false when nothing had to be written
+  // (then nothing is touched: the folder may be read-only). Throws kCannotCreate, kIo, and kConfig
+  // when another process is writing.
   bool write(const std::string& model, const InferenceHeader& header) const;
 
  private:
@@ -43,8 +43,8 @@ class ModelRepository {
   std::string parent_, name_, folder_;
 };
 
-// Letters, digits, _ . - (the first no dot or dash), at most 128: it becomes a folder and part of
-// URLs.
+// Returns whether `name` consists of letters, digits, _ . - (the first no dot or dash), at most
+// 128: it becomes a folder and part of URLs.
 bool is_service_name(const std::string& name);
 
 }  // namespace retina

@@ -41,7 +41,8 @@ constexpr const char* kUsage =
     "mpirun -np N retina-eval --model ...     every image once, on one of the ranks";
 constexpr const char* kSummary = "scores detections as COCO does, with a model or on results";
 
-// Inputs count by content, so that moved files are the same evaluation.
+// Returns the identity of an evaluation of results. Inputs count by content, so that moved files
+// are the same evaluation.
 EvalIdentity scoring_identity(const EvalOptions& options, const ShardSet* shards,
                               std::uint32_t limit) {
   const std::string truth =
@@ -52,7 +53,7 @@ EvalIdentity scoring_identity(const EvalOptions& options, const ShardSet* shards
   return identity;
 }
 
-// Degenerate boxes are scored; one of negative size is no box.
+// Throws kData for a box of negative size; degenerate boxes are scored.
 void check_sizes(const Instances& truth, const std::string& path) {
   for (const Annotation& one : truth.annotations) {
     if (one.bbox[2] >= 0 && one.bbox[3] >= 0) continue;
@@ -73,6 +74,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   const ShardSet* const set = shards ? &*shards : nullptr;
   const std::uint32_t limit = options.detection_limit(set != nullptr && is_tiled(set->index()));
   const std::string& truth_path = shards ? options.data : options.annotations;
+  // The results are read and hashed while this thread reads the ground truth.
   auto reading = std::async(std::launch::async, [&] { return read_results(options.detections); });
   auto identity =
       std::async(std::launch::async, [&] { return scoring_identity(options, set, limit); });
@@ -83,6 +85,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   const BoxGroups boxes(truth, detections, 0, limit);
   CocoMetrics metrics = evaluate_detections(boxes);
   if (shards) metrics.quarantined_count = shards->manifest().counts.quarantined;
+  // A finished evaluation of the same inputs is only reported.
   EvaluationFolder folder(options.output);
   if (const auto ap =
           folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
@@ -101,8 +104,9 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   });
 }
 
-// Refuses what is not an inference model of ours before LibTorch and a runtime are opened, once for
-// all ranks. Whoever opens the model checks the bytes that it gives to the runtime again.
+// Throws for a file that is not an inference model of ours, once for all ranks, before LibTorch and
+// a runtime are opened. The code that opens the model checks the bytes that it gives to the runtime
+// again.
 void check_model_file(const EvalOptions& options) {
   if (!path_exists(options.model) || is_folder(options.model)) return;
   if (!is_onnx_file(options.model) && !options.model.ends_with(".onnx")) return;
@@ -118,7 +122,7 @@ int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
   int code = 0;
   if (ranks.is_root()) {
 #ifdef M_MMAP_THRESHOLD
-    // Set, it stays: blocks of this size go back to the system as soon as they are free.
+    // A fixed threshold: blocks of this size go back to the system as soon as they are freed.
     mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
     code = options.compares() ? compare_evaluations(options, cli) : score_results(options, cli);

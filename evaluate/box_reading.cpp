@@ -56,7 +56,7 @@ std::vector<Reading> other_readings() {
 std::string detections_doubt(const Instances& truth, const std::vector<Detection>& detections,
                              const CocoMetrics& metrics) {
   constexpr double kDoubtful = 0.5, kFarBetter = 1.5, kLeast = 0.1;
-  constexpr std::int64_t kTried = 25;  // images that show which reading is the best
+  constexpr std::int64_t kTried = 25;  // enough images to show the best reading
   std::string best;
   double best_ap = 0;
   const double ap = metrics.stats[kAp];
@@ -64,7 +64,7 @@ std::string detections_doubt(const Instances& truth, const std::vector<Detection
     Instances some = truth;
     keep_first_images(some, kTried);
     std::vector<Detection> few;
-    const BoxGroups groups(some, few);  // for its images
+    const BoxGroups groups(some, few);  // its images are used, not its boxes
     std::copy_if(
         detections.begin(), detections.end(), std::back_inserter(few),
         [&](const Detection& one) { return groups.image_place(one.image_id) != IdPlaces::kNone; });

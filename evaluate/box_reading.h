@@ -1,4 +1,4 @@
-// Detections of other programs whose boxes are in another convention than COCO's.
+// Detects results of other programs whose boxes follow another convention than COCO's.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace retina {
 
-// A line to warn with, or "". Where AP is below 0.5, scores the boxes on up to 25 images again,
-// read as corners, about their centre, as shares of the image's sides and with x and y exchanged,
-// and names the best reading if it finds far more; else boxes_beyond().
+// Returns a warning, or "". Where AP is below 0.5, scores the boxes on up to 25 images again, read
+// as corners, about their centre, as shares of the image's sides and with x and y exchanged, and
+// names the best reading if it finds far more; else returns boxes_beyond().
 std::string detections_doubt(const Instances& truth, const std::vector<Detection>& detections,
                              const CocoMetrics& metrics);
 

@@ -1,6 +1,6 @@
-// What retina-eval makes of a classifier's outcomes: files, the summary on standard output, the
-// exit code. The counterpart of outcome.h, which does it for detections. No LibTorch. Whoever runs
-// the model, on rank 0:
+// Publishes a classifier's outcomes: files, the summary on standard output, the exit code;
+// outcome.h does the same for detections. No LibTorch. The caller runs the model and does, on rank
+// 0:
 //
 //   check_classifier_options(options);
 //   EvaluationFolder folder(options.output);
@@ -25,25 +25,25 @@
 
 namespace retina {
 
-// Throw Error{kConfig} naming an option that was given and that has no meaning for the model's
-// task: only the model tells which that is.
+// Throw Error{kConfig} naming a given option that has no meaning for the model's task, which only
+// the model file shows.
 void check_classifier_options(const EvalOptions& options);
 void check_detector_options(const EvalOptions& options);
 
-// What decides a classifier's evaluation. Inputs count by content: `data_hash` is that of the
-// shards' manifest. Reads the model file.
+// Returns the settings and inputs that decide a classifier's evaluation. Inputs count by content:
+// `data_hash` is that of the shards' manifest. Reads the model file.
 EvalIdentity classifier_identity(const EvalOptions& options, const std::string& data_hash);
 
 struct Classified {
   std::string subject{};                      // "run/checkpoint-08.pt on shards/val"
   const std::vector<ClassOutcome>& outcomes;  // ascending image ids, each once
-  const ShardSet& shards;                     // labels are places in its manifest's categories
-  std::function<void()> on_progress = [] {};  // called every now and then
+  const ShardSet& shards;                     // labels are indices into its manifest's categories
+  std::function<void()> on_progress = [] {};  // called from time to time
 };
 
 // Writes predictions.jsonl, report.html, with --draw the most confident mistakes in drawn/, and
-// metrics.json, prints the result, returns the exit code: 1 when top-1 does not reach --min-top1.
-// Each file appears whole; metrics.json comes last: it marks the end. Throws kData (no images, a
+// metrics.json; prints the result. Returns the exit code: 1 when top-1 does not reach --min-top1.
+// Each file appears whole; metrics.json comes last and marks the end. Throws kData (no images, a
 // damaged record), kIo.
 int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
                                 const EvaluationFolder& folder, const Classified& classified);

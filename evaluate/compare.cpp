@@ -31,12 +31,12 @@ namespace retina {
 
 namespace {
 
-// One of the two, as the command line names it.
+// One of the two evaluations, as the command line names it.
 struct Side {
   std::string name{};
   bool is_folder = false;
-  StoredEvaluation stored{};  // of a COCO results JSON: only its path
-  std::string hash{};         // of the results
+  StoredEvaluation stored{};  // for a COCO results JSON: only its path
+  std::string hash{};         // hash of the results
   std::vector<Detection> detections{};
 };
 
@@ -63,7 +63,8 @@ std::string truth_text(const StoredTruth& truth) {
              ")");
 }
 
-// How many images the folders' evaluations were limited to; throws where they disagree.
+// Returns the number of images that the folders' evaluations were limited to; throws kConfig where
+// they disagree.
 std::int64_t agreed_max_images(const std::array<Side, 2>& sides) {
   std::optional<std::int64_t> agreed;
   for (const Side& side : sides) {
@@ -80,7 +81,7 @@ std::int64_t agreed_max_images(const std::array<Side, 2>& sides) {
   return agreed.value_or(0);
 }
 
-// Reads a COCO file or shards; fills in `source.hash`.
+// Reads a COCO file or shards and fills in `source.hash`.
 Truth read_truth(StoredTruth source, const std::string& scratch) {
   Truth truth;
   if (source.is_shards) {
@@ -97,8 +98,8 @@ Truth read_truth(StoredTruth source, const std::string& scratch) {
   return truth;
 }
 
-// Whether sets of other bytes hold the same images and boxes, as one of whole images and one of
-// their tiles do. No where the other one cannot be read, or has changed.
+// Returns whether both hold the same images and boxes, even in sets of other bytes, such as whole
+// images and their tiles. False where `other` cannot be read, or has changed.
 bool holds(const Truth& truth, const StoredTruth& other, const std::string& scratch) {
   if (other.is_shards == truth.source.is_shards && other.hash == truth.source.hash) return true;
   if (!is_url(other.path) && !path_exists(other.path)) return false;
@@ -110,7 +111,8 @@ bool holds(const Truth& truth, const StoredTruth& other, const std::string& scra
   }
 }
 
-// The ground truth of --annotations or --data.
+// Reads the ground truth of --annotations or --data, with a warning where a folder was evaluated on
+// another one.
 Truth given_truth(const EvalOptions& options, const std::array<Side, 2>& sides) {
   const bool is_shards = !options.data.empty();
   Truth truth = read_truth({.is_shards = is_shards,
@@ -129,7 +131,7 @@ Truth given_truth(const EvalOptions& options, const std::array<Side, 2>& sides) 
   return truth;
 }
 
-// The ground truth that the folders were evaluated on.
+// Reads the ground truth that the folders were evaluated on. Throws kUsage, kConfig, kNoInput.
 Truth stored_truth(const EvalOptions& options, const std::array<Side, 2>& sides) {
   std::vector<const Side*> folders;
   for (const Side& side : sides) {
@@ -155,7 +157,7 @@ Truth stored_truth(const EvalOptions& options, const std::array<Side, 2>& sides)
                   kGiveTruth);
     }
   }
-  // Either folder's path will do: one may be relative to where its evaluation ran.
+  // Either folder's path will do: one may be relative to the folder that its evaluation ran in.
   for (const Side* side : folders) {
     const StoredTruth& source = side->stored.truth;
     if (!is_url(source.path) && !path_exists(source.path)) continue;
@@ -199,7 +201,7 @@ void read_detections(Side& side, const Instances& truth) {
   }
 }
 
-// What the comparison reads must not be what it replaces.
+// Throws kConfig where the output would replace one of the compared folders.
 void check_output(const EvalOptions& options, const std::array<Side, 2>& sides) {
   for (const Side& side : sides) {
     std::error_code none;
@@ -232,7 +234,7 @@ EvalIdentity comparison_identity(const std::array<Side, 2>& sides, const StoredT
           {"max-images", cat(truth.max_images)}};
 }
 
-// What both were scored with, or now are to be.
+// Returns the detection limit that both were scored with, or that --count-best asks for.
 std::uint32_t detection_limit_of(const EvalOptions& options, const std::array<Side, 2>& sides,
                                  const StoredTruth& truth) {
   if (options.count_best) return options.detection_limit(false);
@@ -262,6 +264,7 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   } else if (count == 1) {
     refuse_unlike(sides);
   }
+  // Both sides are scored again on one ground truth, with one limit.
   const bool truth_is_given = !options.annotations.empty() || !options.data.empty();
   const Truth truth = truth_is_given ? given_truth(options, sides) : stored_truth(options, sides);
   for (Side& side : sides) read_detections(side, truth.instances);
@@ -279,6 +282,7 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   }
   const Comparison comparison = compare_detections(truth.instances, sides[0].detections,
                                                    sides[1].detections, {.detection_limit = limit});
+  // Doubtful boxes on either side go to the log.
   for (const std::string& note : box_notes(truth.instances)) {
     log_warning(truth.source.path, ": ", note);
   }
@@ -303,7 +307,7 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
 
 ComparedNames with_pages(ComparedNames names, const std::string& output) {
   const auto page_of = [&](const std::string& side) {
-    const std::string page = side + "/report.html";  // a results file has none
+    const std::string page = side + "/report.html";  // a results file has no page
     std::error_code code;
     return path_exists(page) ? std::filesystem::proximate(page, output, code).string() : "";
   };

@@ -26,7 +26,7 @@ void refuse_given_truth(const EvalOptions& options) {
   }
 }
 
-// The categories of an evaluation, in its order.
+// Returns the categories of an evaluation, in its order.
 Categories evaluated_categories(const std::string& folder) {
   const JsonFile metrics = JsonFile::read(folder + "/metrics.json");
   const JsonView classes = metrics.root().at("per_class");

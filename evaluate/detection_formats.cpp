@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kShareDigits = 6;  // as Ultralytics has them
+constexpr int kShareDigits = 6;  // Ultralytics' precision
 
 int label_of(const Detection& one, const CategoryMap& categories) {
   return categories.label_of(one.category_id).value();
@@ -48,7 +48,7 @@ std::string yolo_label_name(const std::string& image_name) {
 
 void check_yolo_label_names(const std::vector<std::string>& image_names) {
   constexpr const char* kHint = "rename it, or give --output-format csv";
-  constexpr std::size_t kLongestName = 251;  // 255 with .tmp behind it
+  constexpr std::size_t kLongestName = 251;  // 255 with .tmp at the end
   std::map<std::string, std::string> image_of;
   const auto refuse = [](const std::string& name, const std::string& label, const char* what,
                          const std::string& other) {
@@ -97,7 +97,7 @@ std::string yolo_labels(const ImageInfo& image, std::span<const Detection> found
 std::string yolo_data(const CategoryMap& categories) {
   std::string text = "names:\n";
   for (int label = 0; label < categories.size(); ++label) {
-    // JSON's strings are YAML's, too.
+    // A JSON string is also a YAML string.
     text += cat("  ", label, ": ", JsonWriter().value(categories.at(label).name).text(), "\n");
   }
   return text;

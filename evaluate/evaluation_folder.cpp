@@ -25,13 +25,14 @@ constexpr const char* kDetectionsName = "detections.json";
 constexpr const char* kPredictionsName = "predictions.jsonl";
 constexpr const char* kIdentityKey = "fixed";
 constexpr const char* kOptionsKey = "options";
-constexpr const char* kFilesKey = "files";  // of --images: whose labels and drawings are ours
-// In the identity: the first two of an evaluation with a model, the third of one of results.
+constexpr const char* kFilesKey = "files";  // files of --images whose labels and drawings are ours
+// Keys of the identity. An evaluation with a model has kModelKey and kDataKey, one of results
+// kResultsKey.
 constexpr const char* kModelKey = "model";
 constexpr const char* kDataKey = "data";
-constexpr const char* kAnnotationsKey = "annotations";  // or the second one
+constexpr const char* kAnnotationsKey = "annotations";  // of results, or kDataKey
 constexpr const char* kResultsKey = "detections";
-constexpr const char* kImagesKey = "images";  // instead of the second one
+constexpr const char* kImagesKey = "images";  // with --images, instead of kDataKey
 constexpr const char* kMaxImagesKey = "max-images";
 constexpr std::size_t kDrawnNameBytes = 160;  // a file name has room for 255
 
@@ -47,7 +48,7 @@ std::string identity_json(const EvalIdentity& identity) {
   return json.end_object().text();
 }
 
-// Key -> JSON literal.
+// Returns the members of `object` as key -> JSON literal.
 SettingValues entries_of(const JsonView& object) {
   if (!object.raw().IsObject()) object.fail("want an object");
   SettingValues entries;
@@ -68,7 +69,7 @@ std::vector<std::string> stored_files(const JsonView& config) {
   return names;
 }
 
-// A relative path without its extension as one file name in UTF-8.
+// Returns a relative path without its extension as one file name in UTF-8.
 std::string flattened(const std::string& name) {
   const std::size_t begin = name.rfind('/') + 1, dot = name.rfind('.');  // 0 without a folder
   std::string flat =
@@ -95,7 +96,7 @@ void EvaluationFolder::check_present() const {
 
 namespace {
 
-// "name.whole.jpg" or "name.tile 800x800+0+0.jpg" -> "name.jpg".
+// Turns "name.whole.jpg" or "name.tile 800x800+0+0.jpg" into "name.jpg".
 std::string without_part(const std::string& name) {
   const std::string flat = name.substr(0, name.rfind('.'));
   const std::size_t dot = flat.rfind('.');
@@ -119,7 +120,8 @@ std::string EvaluationFolder::label_path(const std::string& name) const {
   return path;
 }
 
-// retina-train keeps a config.json and a report of its own: nothing of these may be replaced.
+// Throws kConfig in the folder of a training run: retina-train has a config.json and a report of
+// its own, which must not be replaced.
 void EvaluationFolder::check_is_no_run() const {
   for (const char* name : {kCheckpointIndexFile, kMetricsFile}) {
     if (!path_exists(cat(folder_, "/", name))) continue;
@@ -151,8 +153,8 @@ std::optional<JsonFile> EvaluationFolder::stored_config() const {
   return std::nullopt;
 }
 
-// The last one first: without it the folder counts as unfinished. config.json last: it says whose
-// the others are.
+// The last file comes first: without it the folder counts as unfinished. config.json comes last: it
+// shows that the others are ours.
 std::vector<std::string> EvaluationFolder::written(
     const JsonView& identity, const std::vector<std::string>& image_names) const {
   const Kind kind = kind_of(identity).value();
@@ -285,6 +287,8 @@ StoredEvaluation read_evaluation(const std::string& folder) {
   if (!path_exists(folder + "/" + kMetricsName)) {
     throw refuse("its evaluation is not finished (it has no metrics.json)");
   }
+  // With a model both files are in the folder; without one the options name the results that were
+  // scored.
   const JsonView options = file.root().at(kOptionsKey);
   StoredEvaluation stored;
   stored.is_classification = *kind == EvaluationFolder::Kind::kClassifier;

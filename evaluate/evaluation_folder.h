@@ -33,31 +33,33 @@
 
 namespace retina {
 
-// What decides the result: inputs by the hash of their content, settings as JSON literals.
+// The inputs, by the hash of their content, and the settings, as JSON literals, that decide the
+// result.
 using EvalIdentity = std::vector<std::pair<std::string, std::string>>;
 
-// The ground truth that an evaluation was made on.
+// The ground truth of a stored evaluation.
 struct StoredTruth {
   bool is_shards = false;       // else a COCO file
   bool is_tiled = false;        // shards of tiles
-  std::string path{};           // as it was given then
-  std::string hash{};           // of the COCO file, or of the shards' manifest
-  std::int64_t max_images = 0;  // only the first by id; 0: all
+  std::string path{};           // as given to that evaluation
+  std::string hash{};           // hash of the COCO file, or of the shards' manifest
+  std::int64_t max_images = 0;  // evaluated images, first by id; 0: all
   std::int64_t count_best = 0;  // EvalOptions::detection_limit()
 };
 
-// A finished evaluation as whoever reads its results sees it.
+// A finished evaluation as a reader of its results sees it.
 struct StoredEvaluation {
   bool is_classification = false;
-  // The COCO results: in the folder, or the file that was scored; of a classifier its predictions.
+  // Path of the COCO results: in the folder, or the file that was scored; for a classifier, of its
+  // predictions.
   std::string results{};
-  std::string results_hash{};  // the scored file's; empty for the folder's own
+  std::string results_hash{};  // hash of the scored file; empty for the folder's own
   StoredTruth truth{};
 };
 
-// Throws kNoInput when the folder does not hold a finished evaluation.
+// Reads config.json. Throws kNoInput when the folder does not hold a finished evaluation.
 StoredEvaluation read_evaluation(const std::string& folder);
-inline constexpr int kDrawnQuality = 90;  // of the JPEGs in drawn/
+inline constexpr int kDrawnQuality = 90;  // quality of the JPEGs in drawn/
 
 class EvaluationFolder {
  public:
@@ -74,30 +76,31 @@ class EvaluationFolder {
   std::string csv_path() const { return folder_ + "/detections.csv"; }
   std::string geojson_path() const { return folder_ + "/detections.geojson"; }
   std::string yolo_data_path() const { return folder_ + "/data.yaml"; }
-  // Below labels/, in a folder that is made where it is missing.
+  // Returns a path below labels/, in a folder that is made where it is missing.
   std::string label_path(const std::string& name) const;
   std::string compare_path() const { return folder_ + "/compare.json"; }
   std::string compare_page_path() const { return folder_ + "/compare.html"; }
-  // With a part of the image's file name: "drawn/12_holiday_beach.jpg"; "drawn/12.jpg" without one.
-  // Of a large image's `part` (DrawnImage): "drawn/12_holiday_beach.whole.jpg".
+  // Returns a path with a part of the image's file name: "drawn/12_holiday_beach.jpg"; without a
+  // name "drawn/12.jpg"; for a `part` (DrawnImage) of a large image
+  // "drawn/12_holiday_beach.whole.jpg".
   std::string drawn_path(std::int64_t image_id, const std::string& name,
                          const std::string& part = "") const;
 
-  // Starts an evaluation, or finds it done: the AP of a finished one with the same identity, of a
-  // classifier, which `identity` says by kTask, the top-1 accuracy.
-  // What another one wrote is removed, except for `input`, which this one reads.
-  // Throws Error{kConfig} listing what differs when the folder holds another one and not
-  // `overwrite`; and, `overwrite` or not, when it is a training run's or a file that no evaluation
-  // wrote would be replaced.
+  // Starts an evaluation, or finds it done: returns the AP of a finished one with the same
+  // identity, or the top-1 accuracy where `identity` has kTask, for a classifier. Removes the files
+  // of another evaluation, except for `input`, which this one reads. Throws Error{kConfig} listing
+  // the differences when the folder holds another evaluation and `overwrite` is not set; and, in
+  // any case, when the folder is a training run's or a file that no evaluation wrote would be
+  // replaced.
   std::optional<double> begin(const EvalIdentity& identity,
                               const std::vector<EffectiveOption>& options, bool overwrite,
                               const std::string& input = "");
-  // The same for --images: whether they are done. `image_names` of all that may be used: labels and
-  // drawings of others are not ours.
+  // Does the same for --images and returns whether they are done. `image_names` are those of all
+  // images that may be used: labels and drawings of others are not ours.
   bool begin_images(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
                     bool overwrite, const std::vector<std::string>& image_names);
-  // The same for a comparison, which `identity` says by kComparedA and kComparedB; the APs of a
-  // finished one, or the top-1 accuracies.
+  // Does the same for a comparison, which has kComparedA and kComparedB in `identity`; returns the
+  // APs, or the top-1 accuracies, of a finished one.
   struct ComparedMetrics {
     double a = 0, b = 0;
   };
@@ -107,26 +110,28 @@ class EvaluationFolder {
                                                   const std::vector<std::string>& inputs);
   static constexpr const char* kComparedA = "compare-a";
   static constexpr const char* kComparedB = "compare-b";
-  static constexpr const char* kOutputFormat = "output-format";  // of --images, but for coco
+  static constexpr const char* kOutputFormat = "output-format";  // of --images, except for coco
   static constexpr const char* kCountBest = "count-best";        // where it is not COCO's
-  static constexpr const char* kTask = "task";  // kClassificationTask; of detection none is said
+  static constexpr const char* kTask = "task";  // kClassificationTask; absent for detection
 
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.
   void check_present() const;
 
   enum class Kind { kModel, kClassifier, kResults, kImages, kComparison };
-  // By the identity in a config.json; nothing when neither an evaluation nor a comparison has it.
+  // Returns the kind by the identity in a config.json; nothing when neither an evaluation nor a
+  // comparison wrote it.
   static std::optional<Kind> kind_of(const JsonView& identity);
 
  private:
-  // Whether the folder holds the finished one; otherwise it is ready for it.
+  // Returns whether the folder holds the finished one; otherwise prepares it for a new one.
   bool claim(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
              bool overwrite, const std::vector<std::string>& inputs,
              const std::vector<std::string>& image_names = {});
   void check_is_no_run() const;
-  // The config.json here when an evaluation or a comparison wrote it.
+  // Returns the config.json here when an evaluation or a comparison wrote it.
   std::optional<JsonFile> stored_config() const;
-  // The files here of the names that such a one writes, first the one that it writes last.
+  // Returns the files here that an evaluation of this kind writes, first the one that it writes
+  // last.
   std::vector<std::string> written(const JsonView& identity,
                                    const std::vector<std::string>& image_names) const;
   std::string last_path(Kind kind) const {

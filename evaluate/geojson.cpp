@@ -14,13 +14,13 @@ namespace {
 
 constexpr int kWgs84 = 4326;
 constexpr int kCoordinateDigits = 12;  // a hundredth of a millimetre in web maps' metres
-constexpr int kScoreDigits = 6;        // as the other formats
+constexpr int kScoreDigits = 6;        // as in the other formats
 
 std::string json_text(const std::string& text) {
   return JsonWriter().value(text).text();
 }
 
-// "x1,y1,x2,y2".
+// Returns "x1,y1,x2,y2".
 std::string corners_of(const std::array<double, 4>& box) {
   const auto& [left, top, width, height] = box;
   std::string text;
@@ -30,12 +30,12 @@ std::string corners_of(const std::array<double, 4>& box) {
   return text;
 }
 
-// The outline of a box, closed.
+// Returns the closed outline of a box.
 std::string ring_of(const std::array<double, 4>& box, const GeoTags& tags) {
   const auto& [left, top, width, height] = box;
   std::array<std::array<double, 2>, 4> corners = {
       {{left, top}, {left, top + height}, {left + width, top + height}, {left + width, top}}};
-  // Clockwise in an image that is not mirrored, whose rows go down; on the map it is the other way.
+  // Clockwise in an image that is not mirrored, since rows go down; anticlockwise on the map.
   const auto& t = tags.transform;
   if (t[1] * t[5] - t[2] * t[4] > 0) std::reverse(corners.begin(), corners.end());
   std::string text;

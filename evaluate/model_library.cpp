@@ -8,7 +8,8 @@ namespace {
 
 constexpr const char* kLibrary = "libretina_eval_model.so";
 
-// There is one log, one set of stop signals: the program's, which exports its symbols.
+// Finds a symbol of the library. Log and stop signals are the program's own, which exports its
+// symbols.
 void* symbol_of_library(const char* name) {
   const LibrarySymbol symbol = find_in_library(kLibrary, name);
   if (symbol.address != nullptr) return symbol.address;

@@ -1,4 +1,4 @@
-// Opens the half of retina-eval that needs LibTorch: 0.9 s and 470 MB that scoring does without.
+// Opens the part of retina-eval that needs LibTorch: 0.9 s and 470 MB that scoring does without.
 #pragma once
 
 #include "evaluate/options.h"
@@ -6,8 +6,8 @@
 
 namespace retina {
 
-// retina_evaluate_model() of evaluate/model/model_evaluation.h; returns the exit code. Throws
-// kUnavailable when the library cannot be opened: it belongs beside the programs, in ../lib.
+// Calls retina_evaluate_model() of evaluate/model/model_evaluation.h; returns the exit code. Throws
+// kUnavailable when the library cannot be opened: it belongs in ../lib, beside the programs.
 int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator& ranks);
 
 }  // namespace retina

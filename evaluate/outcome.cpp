@@ -45,7 +45,7 @@ std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folde
   const double threshold = options.score_threshold.value_or(0);
   const bool is_filtered = threshold > options.draw_score;
   return cat(text, drawn.image_count > 0 ? ", without detections: " : ", ", "no score reaches ",
-             is_filtered ? "--score-threshold " : "--draw-score ",
+             is_filtered ? "--score-threshold " : "--draw score=",
              shortest(is_filtered ? threshold : options.draw_score),
              best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")"), "\n");
 }
@@ -53,10 +53,11 @@ std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folde
 namespace {
 
 constexpr int kImageSidePx = 480;
-// Of an image that was packed as tiles: its objects are small.
+// Side for images that were packed as tiles: their objects are small.
 constexpr int kTiledImageSidePx = 1280;
 
-// --draw: those whose errors cost most, then others by id. Returns what to print about them.
+// Draws the images whose errors cost most AP, then others by id (--draw). Returns the text to print
+// about them.
 std::string draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
                        const Explanation& explanation, const Scored& scored) {
   Drawn sum;

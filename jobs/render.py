@@ -12,8 +12,8 @@
 A template is Jinja2: templates/batchai/train.json.j2 becomes batchai/train.json and
 classify/batchai/train.json. It sees the tables of its job by their names (image, size, train, storage,
 commands) and calls `command(STAGE, nodes=..., data=..., shards=..., weights=..., runs=..., models=...,
-scratch=...)`, which gives the words of the stage's command. `here` is where its files are, `made_from`
-its table.
+scratch=...)`, which returns the words of the stage's command. `here` is the folder of its files,
+`made_from` its table.
 """
 import argparse
 import pathlib
@@ -32,9 +32,9 @@ JOBS = pathlib.Path(__file__).resolve().parent
 TABLE = JOBS / "job.toml"
 # Other jobs: their folder, below that of the job files, and their table.
 OTHERS = {"classify": JOBS / "job-classify.toml"}
-# What another job has from job.toml, key by key, where its own table does not say otherwise.
+# Sections that another job takes from job.toml, key by key, unless its own table sets the key.
 SHARED = ("image", "size", "storage", "azure_sizes")
-# What a template is about, by the start of its name; a job without it has no such file.
+# Table and key that a template needs, by the start of its name; a job without it has no such file.
 ABOUT = {"weights": ("commands", "weights"), "endpoint": ("serving", "image"),
          "deployment": ("serving", "image"), "serve": ("serving", "image")}
 TEMPLATES = JOBS / "templates"
@@ -47,8 +47,8 @@ def fail(code, problem):
 
 
 def registry_and_path(image):
-    """("registry.example.com:5000", "me/retina:1"); the first is "" for Docker Hub. As Docker reads a
-    name: its first component is a registry if it has a dot or a port, or is localhost."""
+    """Splits a name into ("registry.example.com:5000", "me/retina:1"); the first is "" for Docker Hub.
+    As in Docker, the first component is a registry if it has a dot or a port, or is localhost."""
     first, slash, rest = image.partition("/")
     if slash and (re.search(r"[.:]", first) or first == "localhost"):
         return ("" if first == "docker.io" else first), rest
@@ -56,7 +56,7 @@ def registry_and_path(image):
 
 
 def put_image(name):
-    """Puts the name into job.toml."""
+    """Writes the name to job.toml."""
     if not re.fullmatch(r"[A-Za-z0-9][\w./:@-]*", name):
         fail(USAGE, f"--image: not the name of an image (got {name!r})")
     text = TABLE.read_text()
@@ -71,13 +71,13 @@ def put_image(name):
 
 
 def shell_word(word):
-    """Quoted where a shell needs it; $NAME, ${NAME} and ${{ expressions }} stay what they are."""
+    """Quotes a word where a shell needs it; keeps $NAME, ${NAME} and ${{ expressions }}."""
     plain = re.fullmatch(r"(?:[\w@%+=:,./-]|\$\w+|\$\{\w+\}|\$\{\{[\w. ]+\}\})+", word)
     return word if plain else '"' + re.sub(r'(["\\`])', r"\\\1", word) + '"'
 
 
 def by_option(words):
-    """The words in groups, each an option with its value: one line each."""
+    """Groups the words: each group is an option with its value, for one line."""
     groups = [[words[0]]]
     for word in words[1:]:
         if word.startswith("--") or len(groups[-1]) == 2:
@@ -91,13 +91,14 @@ def on_one_line(words):
 
 
 def on_lines(words, indent=2, end=" \\"):
-    """A shell command over several lines: the program and its first option, then an option a line."""
+    """Formats a shell command over several lines: the program and its first option, then an option a
+    line."""
     lines = [" ".join(map(shell_word, group)) for group in by_option(words)]
     return (end + "\n" + " " * indent).join(lines)
 
 
 def yaml_list(words, indent=0):
-    """A YAML block sequence, a word a line; the first is not indented."""
+    """Formats a YAML block sequence, a word a line; the first is not indented."""
     def quoted(word):
         if re.fullmatch(r"[A-Za-z/-][\w@%+=,./-]*", word):
             return word
@@ -107,7 +108,7 @@ def yaml_list(words, indent=0):
 
 
 def read_tables():
-    """{folder: table} of every job."""
+    """Returns {folder: table} of every job."""
     first = tomllib.loads(TABLE.read_text())
     tables = {"": first}
     for folder, path in OTHERS.items():
@@ -117,7 +118,7 @@ def read_tables():
 
 
 class Job:
-    """What a template sees."""
+    """The values and functions that a template sees."""
 
     def __init__(self, folder, table, changes):
         self.folder = pathlib.Path(folder)
@@ -127,7 +128,7 @@ class Job:
                 table[section][key] = changes[key]
 
     def command(self, stage, nodes=None, **places):
-        """The words of a stage's command; `nodes` where it runs on fewer than the training."""
+        """Returns the words of a stage's command; `nodes` if it runs on fewer than the training."""
         train, size = self.table["train"], self.table["size"]
         values = places | {
             "name": train["name"], "epochs": train["epochs"],
@@ -143,14 +144,14 @@ class Job:
         return words
 
     def has_use_for(self, name):
-        """Whether the job has what a template of that name is about."""
+        """Returns whether the job has the table and key that a template of that name needs."""
         for start, (section, key) in ABOUT.items():
             if name.startswith(start) and key not in self.table.get(section, {}):
                 return False
         return True
 
     def files(self):
-        """(path below jobs/, content) of every file."""
+        """Yields (path below jobs/, content) of every file."""
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
             keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)

@@ -1,4 +1,4 @@
-"""What of the wheel comes from a build of the programs; docker/package.sh sets the variables."""
+"""Adds to the wheel what comes from a build of the programs; docker/package.sh sets the variables."""
 import os
 import re
 

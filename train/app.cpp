@@ -44,7 +44,7 @@ constexpr const char* kUsage =
 constexpr const char* kSummary =
     "trains RetinaNet, or a classifier, on shards that coco-pack wrote";
 
-// Under retina-launch, which restarts the same command.
+// Throws kConfig for --overwrite under retina-launch, which restarts the same command.
 void check_keeps_over_restarts(const TrainOptions& options) {
   if (!options.checkpoints.overwrite || std::getenv("RETINA_LAUNCH_RESTARTS") == nullptr) return;
   throw Error(ErrorKind::kConfig, "--overwrite: each restart would start afresh",
@@ -60,7 +60,7 @@ void check_share(const TrainOptions& options, int rank_count) {
                   ", or choose another --images-per-step"));
 }
 
-// "node-a: rank 0 cuda:0, rank 1 cuda:1; node-b: ..." on rank 0. Collective.
+// Returns a text like "node-a: rank 0 cuda:0, rank 1 cuda:1; node-b: ..." on rank 0. Collective.
 std::string device_map(Communicator& communicator, const c10::Device& device) {
   const std::vector<std::string> places =
       communicator.gather(cat(host_name(), ": ", device_text(device)), 0);
@@ -78,7 +78,7 @@ std::string device_map(Communicator& communicator, const c10::Device& device) {
   return text;
 }
 
-// Rank 0.
+// Warns, on rank 0, when no image has a box to train on.
 void warn_of_no_boxes(const TrainOptions& options, const TrainingData& data) {
   if (options.classifies() || options.data.synthetic > 0) return;
   std::int64_t boxes = 0, crowds = 0;
@@ -88,11 +88,12 @@ void warn_of_no_boxes(const TrainOptions& options, const TrainingData& data) {
   }
   if (boxes > 0 || (crowds > 0 && options.data.train_on_crowds)) return;
   log_warning("no image has a box to train on",
-              crowds > 0 ? cat(": all ", crowds, " are crowds, which --train-on-crowds on takes")
+              crowds > 0 ? cat(": all ", crowds,
+                               " are crowds, which \"train-on-crowds\": \"on\" in --config takes")
                          : "; coco-pack's report says what became of them");
 }
 
-// "340 tiles of 12 images", "12 images of 2 sets".
+// Returns a text like "340 tiles of 12 images", or "12 images of 2 sets".
 std::string trained_text(const TrainingData& data) {
   const std::size_t count = data.plan->index().size();
   std::int64_t images = 0;
@@ -107,6 +108,7 @@ std::string trained_text(const TrainingData& data) {
 }
 
 void tell_images(const TrainOptions& options, const TrainingData& data, int rank_count) {
+  // Untrained layers without weights.
   if (options.from_scratch() && options.norm_kind() == Norm::kFrozen &&
       options.data.synthetic == 0) {
     log_warning(
@@ -120,6 +122,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
         "--init, or train all 5");
   }
   warn_of_no_boxes(options, data);
+  // The data, the images of a step and the learning rate.
   const RecipeFacts facts = facts_of_recipe(options.recipe);
   const int reference = facts.reference_images_per_step;
   const std::size_t images = data.plan->index().size();
@@ -135,6 +138,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
            options.optimizer.lr_scaling == LrScaling::kLinear ? cat(" for ", reference, " per step")
                                                               : "",
            ", --lr-scaling ", word_of(kLrScalings, options.optimizer.lr_scaling), ")");
+  // Shares that differ leave ranks waiting.
   if (options.step_images() % rank_count != 0) {
     const auto most = largest_share(static_cast<std::size_t>(options.step_images()),
                                     static_cast<std::size_t>(rank_count));
@@ -146,6 +150,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
                       10),
              " % of the ranks' time is used)");
   }
+  // A published recipe fits one number of images per step.
   const bool is_published = options.recipe != kNoRecipe && !facts.fits_data;
   if (is_published && options.optimizer.lr_scaling == LrScaling::kNone &&
       options.step_images() != reference) {
@@ -154,7 +159,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
   }
 }
 
-// Quarantined images count in no metric either; rank 0.
+// Reports, on rank 0, the quarantined images of a set, which count in no metric either.
 void tell_quarantined(const char* option, const ShardSet& shards) {
   const std::int64_t count = shards.manifest().counts.quarantined;
   if (count == 0) return;
@@ -163,8 +168,8 @@ void tell_quarantined(const char* option, const ShardSet& shards) {
            kQuarantineFile, ")");
 }
 
-// What is known of the sets and should be said before a run: the same data on both sides, of which
-// a metric says nothing, and the notes on each set.
+// Returns the warnings about the sets that belong before a run: the same data for training and
+// validation, whose metric then says nothing, and the notes on each set.
 std::vector<std::string> warnings_of(const TrainingData& data) {
   std::vector<std::string> warnings;
   std::set<std::string> seen;
@@ -190,7 +195,8 @@ std::vector<std::string> warnings_of(const TrainingData& data) {
   return warnings;
 }
 
-// --device auto decides on each rank: a node whose driver is broken would use its CPUs.
+// Throws kUnavailable when ranks differ: --device auto decides on each rank, and a node whose
+// driver is broken would use its CPUs.
 void check_same_device(const c10::Device& device, Communicator& communicator) {
   const std::int64_t with_gpu = communicator.all_reduce_sum(device.is_cuda() ? 1 : 0);
   if (with_gpu == 0 || with_gpu == communicator.size()) return;
@@ -208,7 +214,7 @@ void check_same_device(const c10::Device& device, Communicator& communicator) {
               "check nvidia-smi on that node, or give --device cpu");
 }
 
-// What config.json and checkpoints say of --train: of one set its path.
+// Returns the value of --train in config.json and checkpoints: a path for one set, else an array.
 std::string train_json(const std::vector<std::string>& folders) {
   JsonWriter json;
   if (folders.size() <= 1) return json.value(folders.empty() ? "" : folders.front()).text();
@@ -217,7 +223,7 @@ std::string train_json(const std::vector<std::string>& folders) {
   return json.end_array().text();
 }
 
-// A run keeps its global batch, whatever decided it.
+// Returns the options to store. A run keeps its global batch, however it was decided.
 std::vector<EffectiveOption> effective_options(const Cli& cli, const TrainOptions& options) {
   std::vector<EffectiveOption> result = cli.effective();
   std::erase_if(result, [](const auto& option) { return option.name == "images-per-rank"; });
@@ -234,7 +240,7 @@ struct Command {
   TrainOptions& options;
 };
 
-// Settings between ranks.
+// Encodes settings for the other ranks.
 std::string to_json(const Cli::Settings& settings) {
   JsonWriter json;
   json.begin_object();
@@ -251,8 +257,7 @@ Cli::Settings settings_from(const std::string& json) {
   return settings;
 }
 
-// The data are open: what they decide of the options is taken, on every rank what rank 0 decides.
-// Collective.
+// Applies the options that the opened data decide; every rank takes rank 0's decisions. Collective.
 void fit_to_data(Job& job, Command& command) {
   std::string settings;
   if (job.is_root()) {
@@ -266,11 +271,11 @@ void fit_to_data(Job& job, Command& command) {
   job.data->make_plan(job.options);
 }
 
-// For --check-args: the same of data that can be read here and now, and the memory that a rank
-// which is alone needs for it, in words, a line each.
+// Does the same for --check-args, as far as the data can be read here and now. Returns the
+// decisions, and the memory that a single rank needs, a line each.
 std::string decided_by_data(Command command) {
   const TrainOptions::Length& length = command.options.length;
-  if (!length.images_per_step && length.images_per_rank > 0) return "";  // how many ranks?
+  if (!length.images_per_step && length.images_per_rank > 0) return "";  // ranks not known
   std::string text;
   try {
     const auto alone = make_self_communicator();
@@ -299,7 +304,8 @@ std::string decided_by_data(Command command) {
       text += cat(too_little.what(), "; hint: ", too_little.hint(), "\n");
     }
   } catch (const Error& error) {
-    // What another machine may have is no failure: jobs are written where their data are not.
+    // A file or device that another machine may have is not an error: jobs are written on machines
+    // without their data.
     if (error.kind() != ErrorKind::kNoInput && error.kind() != ErrorKind::kUnavailable) throw;
     text += cat("not checked further: ", error.what(),
                 error.hint().empty() ? "" : cat("; hint: ", error.hint()), "\n");
@@ -307,12 +313,13 @@ std::string decided_by_data(Command command) {
   return text;
 }
 
-// What would be trained on, as a page; rank 0 writes it. A run in the folder stays as it is.
+// Writes, on rank 0, a page with the samples to train on. A run in the folder stays as it is.
 int preview(Command& command, Communicator& communicator) {
   Job job{.options = command.options.for_ranks(communicator.size()),
           .effective_options = {},
           .communicator = communicator};
   const TrainOptions& options = job.options;
+  // An unusable output or data set ends the job before anything is drawn.
   root_first(communicator, [&] {
     if (communicator.is_root()) {
       check_may_replace(cat(options.output, "/", kPreviewFile), kPreviewTitle, "--output");
@@ -346,7 +353,7 @@ int preview(Command& command, Communicator& communicator) {
   return 0;
 }
 
-// The file that --timeline writes beside the run.
+// Checks the path of --timeline, a file beside the run.
 void check_timeline(const TrainOptions& options) {
   const std::string& path = options.monitoring.timeline;
   if (path.empty()) return;
@@ -362,7 +369,7 @@ void check_timeline(const TrainOptions& options) {
   check_may_replace(path, kTimelineMark, "--timeline");
 }
 
-// Checks the options against the job's ranks, opens device, data and the run's folder; rank 0
+// Checks the options against the job's ranks, opens device, data and the run's folder, with rank 0
 // first.
 void open(Job& job, Command& command) {
   Communicator& communicator = job.communicator;
@@ -386,7 +393,8 @@ void open(Job& job, Command& command) {
   check_same_device(job.device, communicator);
 }
 
-// From a checkpoint of this run, from other weights, or from weights drawn by the seed.
+// Sets the weights from a checkpoint of this run, or from other weights; otherwise they stay as
+// drawn by the seed.
 void start_weights(TrainingRun& run, Job& job) {
   std::optional<Found>& found = job.found;
   if (job.communicator.all_reduce_max(found ? 1 : 0) != 0) {
@@ -394,14 +402,15 @@ void start_weights(TrainingRun& run, Job& job) {
     run.resume(found ? found->checkpoint : Checkpoint{}, found ? found->path : "");
     found.reset();
   } else if (!job.options.from_scratch()) {
-    // Of a run's folder the best checkpoint, in a speed test too, which opens no run.
+    // A run's folder stands for its best checkpoint, also in a speed test, which opens no run.
     const std::string init =
         job.is_root() ? resolve_checkpoint(job.options.model.init) : job.options.model.init;
     run.initialise_from(job.is_root() ? load_checkpoint(init) : Checkpoint{}, init);
   }
 }
 
-// How long the run is and how its learning rate goes; a speed test learns nothing.
+// Prints the length of the run and its learning-rate schedule, except in a speed test, which learns
+// nothing.
 void tell_course(const Job& job) {
   if (job.options.data.synthetic > 0) return;
   const std::int64_t steps_per_epoch = job.data->plan->steps_per_epoch();
@@ -411,7 +420,7 @@ void tell_course(const Job& job) {
   if (!warning.empty()) log_warning(warning);
 }
 
-// What a user should know before the first step.
+// Prints the facts and warnings that a user should see before the first step.
 void tell_start(const Job& job) {
   const std::string map = device_map(job.communicator, job.device);
   if (!job.is_root()) return;
@@ -440,7 +449,7 @@ void tell_memory(const MemoryPlan& plan, const Job& job) {
 void stage_shards(Job& job, const TrainingRun& run) {
   StageOptions stage = job.options.data.stage;
   stage.announces = job.is_root();
-  std::size_t begin = 0;  // of the set's records in the plan's index
+  std::size_t begin = 0;  // first of the set's records in the plan's index
   for (ShardSet& set : job.data->train_shards) {
     const RecordRange records = {.begin = begin, .end = begin + set.index().size()};
     set.stage_ahead([&] { return shards_ahead(run.loading(), records); }, stage);
@@ -449,7 +458,7 @@ void stage_shards(Job& job, const TrainingRun& run) {
 }
 
 void tell_skipped(const TrainingRun& run) {
-  constexpr std::int64_t kMany = 10;  // one in so many is no matter of the start any more
+  constexpr std::int64_t kMany = 10;  // fewer than one step in ten belong to the start
   const std::int64_t skipped = run.replica.skipped_updates(), all = run.state.step();
   if (skipped == 0) return;
   const std::string text = cat("the gradient overflowed fp16 in ", skipped, " of ",
@@ -461,7 +470,7 @@ void tell_skipped(const TrainingRun& run) {
   }
 }
 
-// Collective.
+// Prints the results of a finished run on rank 0. Collective.
 void tell_end(const Job& job, const TrainingRun& run, std::optional<ScalingReport>& scaling) {
   Communicator& communicator = job.communicator;
   const Throughput& throughput = run.monitor.throughput();
@@ -488,8 +497,8 @@ int train(Command& command, Communicator& communicator) {
   open(job, command);
   const TrainOptions& options = job.options;
   const TrainOptions::Monitoring& monitoring = options.monitoring;
-  // How this process computes.
-  set_tf32(false);  // except for the products of training, see replica.cpp
+  // Settings of this process.
+  set_tf32(false);  // the products of training have their own setting, see replica.cpp
   at::set_num_threads(threads_of_rank(options.compute.threads, communicator));
   // A finished run has nothing left to do.
   if (communicator.all_reduce_max(is_finished(job) ? 1 : 0) != 0) {
@@ -502,7 +511,7 @@ int train(Command& command, Communicator& communicator) {
   if (job.device.is_cuda()) {
     replace_wrong_kernels(job.device, type_of(options.compute.precision), communicator);
   }
-  // The run, with what reports on it.
+  // The run, and its reports.
   std::optional<ScalingReport> scaling;
   if (!monitoring.scaling_report.empty()) {
     scaling.emplace(monitoring.scaling_report,
@@ -515,7 +524,7 @@ int train(Command& command, Communicator& communicator) {
   std::optional<TimelineFile> timeline;
   if (!monitoring.timeline.empty()) {
     timeline.emplace(monitoring.timeline,
-                     parse_step_window("timeline-steps", monitoring.timeline_steps), communicator);
+                     parse_step_window("timeline steps", monitoring.timeline_steps), communicator);
   }
   TrainingRun run(job);
   Trainer trainer(run, timeline ? &*timeline : nullptr);
@@ -523,7 +532,7 @@ int train(Command& command, Communicator& communicator) {
   tell_start(job);
   tell_memory(run.fit_into_memory(), job);
   stage_shards(job, run);
-  // The work, and what is printed about it.
+  // From here on a stop signal ends the run after the step in progress.
   const char* const stopping = options.writes() ? "; stopping after this step; saving a checkpoint"
                                                 : "; stopping after this step";
   install_stop_signals({.asked = job.is_root() && log_level() <= LogLevel::kInfo ? stopping : ""});
@@ -540,13 +549,13 @@ int retina_train(int argc, const char* const* argv) {
   TrainOptions options;
   Cli cli("retina-train", kUsage, kSummary);
   declare_options(cli, options);
-  cli.validate([&options] { check_keeps_over_restarts(options); });
+  cli.validate([&options](const Cli&) { check_keeps_over_restarts(options); });
   Command command{.cli = cli, .options = options};
   cli.report_checked([&command] { return launcher_rank() > 0 ? "" : decided_by_data(command); });
   return run_rank_program(
       "retina-train", cli, argc, argv,
       [&](Communicator& communicator) {
-        // Until there is something to save.
+        // Before there is anything to save, a stop signal ends the program at once.
         install_stop_signals({.limit_s = 0,
                               .ended = communicator.is_root()
                                            ? " before the first step; run the same command again"

@@ -1,4 +1,4 @@
-// retina-train from command line to exit code.
+// Runs retina-train from command line to exit code.
 #pragma once
 
 namespace retina {

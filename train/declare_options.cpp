@@ -28,7 +28,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
              "speed test on COUNT synthetic images instead of --train; needs no --output",
              {.least = 0, .most = 10'000'000});
   cli.option("synthetic-size", o.data.synthetic_size, "WxH",
-             "their size before resizing, a quarter of them upright");
+             "their size before resizing, a quarter of them upright", {.part_of = "synthetic"});
   cli.option_or_auto("min-side", o.data.min_side_px, "PX",
                      "resize the shorter side to this; auto: the median of the images' shorter "
                      "sides, 800 at most; classify: side of the square that the network sees "
@@ -50,10 +50,10 @@ void declare_data(Cli& cli, TrainOptions& o) {
       "uniform: each image once per epoch; class-balanced: images with rare classes more often");
   cli.option("repeat-threshold", o.data.repeat_threshold, "T",
              "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often",
-             {.above = 0, .most = 1});
+             {.above = 0, .most = 1, .part_of = "sampler"});
   cli.on_off("train-on-crowds", o.data.train_on_crowds,
              "boxes of crowds (COCO's iscrowd) are trained on as others; off: left out",
-             {.modes = kDetect});
+             {.modes = kDetect, .file_only = true});
   cli.option("max-bad-fraction", o.data.max_bad_fraction, "F",
              "largest share of the records that may be damaged; other records replace them",
              {.least = 0, .most = 1, .may_change = true});
@@ -84,7 +84,7 @@ void declare_model(Cli& cli, TrainOptions& o) {
                      {.modes = kDetect});
   cli.option("anchor-offset", o.model.anchor_offset, "STRIDES",
              "where in its cell an anchor is centred: 0 torchvision, 0.5 keras-retinanet",
-             {.modes = kDetect});
+             {.modes = kDetect, .file_only = true});
   cli.choice("anchors-per-location", o.model.anchors_per_location,
              {{"9", kAnchorsPerCell}, {"1", 1}},
              "9: three shapes in three sizes of each base anchor; 1: the base anchor alone, "
@@ -137,7 +137,7 @@ void declare_loss(Cli& cli, TrainOptions& o) {
              "where smooth-l1 turns from quadratic to l1",
              {.least = 1e-6, .most = 1e6, .modes = kDetect, .needs = "box-loss=smooth-l1"});
   cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this",
-             {.least = 1e-6, .most = 1e6, .modes = kDetect});
+             {.least = 1e-6, .most = 1e6, .modes = kDetect, .file_only = true});
   cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "class-loss focal: weight of foreground",
              {.least = 0, .most = 1, .modes = kDetect, .needs = "class-loss=focal"});
   cli.option("focal-gamma", o.loss.focal_gamma, "GAMMA",
@@ -151,7 +151,7 @@ void declare_loss(Cli& cli, TrainOptions& o) {
              {.least = 0, .most = 1, .modes = kDetect, .needs = "assigner=iou"});
   cli.on_off("low-quality-matches", o.loss.match.low_quality_matches,
              "assigner iou: the best anchor of a box learns it whatever the overlap",
-             {.modes = kDetect, .needs = "assigner=iou"});
+             {.modes = kDetect, .needs = "assigner=iou", .file_only = true});
   cli.option("label-smoothing", o.label_smoothing, "S",
              "classify: share of the target that is spread over all classes",
              {.least = 0, .below = 1, .modes = kClassify | kClassifySmall});
@@ -197,12 +197,10 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
              "linear: times --images-per-step over the recipe's (16; mlperf 32, keras-retinanet 1, "
              "imagenet-resnet50 256, cifar10-keras 32); without --recipe and --lr: linear");
   cli.option("momentum", o.optimizer.rule.momentum, "M", "of sgd", {.least = 0, .below = 1});
-  cli.option("rho", o.optimizer.rule.rho, "RHO", "rmsprop: decay of the mean of squared gradients",
-             {.least = 0, .most = 0.999999});
   cli.option("weight-decay", o.optimizer.weight_decay, "D", "[adamw 0.05, others 0.0001]",
              {.least = 0});
   cli.option("norm-weight-decay", o.optimizer.rule.norm_weight_decay, "D",
-             "of normalisation layers [as --weight-decay]", {.least = 0});
+             "of normalisation layers [as --weight-decay]", {.least = 0, .file_only = true});
   cli.option("clip-norm", o.optimizer.clip_norm, "NORM",
              "largest global gradient norm; 0: no clipping", {.least = 0});
   cli.option("ema", o.optimizer.ema, "DECAY",
@@ -216,7 +214,7 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
              "step and plateau schedules: by how much", {.least = 0});
   cli.option("lr-decay", o.schedule.decay, "D",
              "inverse-time schedule: the rate is divided by 1 + D times the steps done",
-             {.above = 0});
+             {.above = 0, .file_only = true});
   cli.choice("plateau-metric", o.schedule.rule.plateau_metric, kPlateauMetrics,
              "plateau schedule: the metric that must improve");
   cli.option("plateau-patience", o.schedule.rule.plateau_patience, "N",
@@ -227,7 +225,7 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
       "epoch",
       {.least = 0, .most = kMostInSpan});
   cli.option("warmup-factor", o.schedule.rule.schedule.warmup_factor, "F",
-             "rate of the first step over the base rate", {.least = 0});
+             "rate of the first step over the base rate", {.least = 0, .file_only = true});
 }
 
 void declare_run(Cli& cli, TrainOptions& o) {
@@ -252,13 +250,13 @@ void declare_run(Cli& cli, TrainOptions& o) {
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels", {.may_change = true});
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
-             "on: gradients are summed in rank order, the same bits for any --bucket-mb",
+             "on: gradients are summed in rank order, the same bits for buckets of any size",
              {.may_change = true});
   cli.on_off("overlap-reduce", o.distribution.buckets.overlap,
              "on: gradients travel while backward computes the others", {.may_change = true});
   cli.option("bucket-mb", o.distribution.bucket_mb, "auto|N",
              "gradients travel in buckets of N MiB; auto: 8, or as the run began",
-             {.may_change = true});
+             {.may_change = true, .file_only = true});
   cli.option("seed", o.seed, "N", "of weights, order and augmentation");
 }
 
@@ -278,12 +276,12 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
             "--scratch; 0: none ahead of use [80 %]",
             {.may_change = true});
   cli.option("checkpoint-every", o.checkpoints.every, "SPAN",
-             "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, at most 1 % of the "
+             "1epoch, 500steps or 10min; auto: from what one costs and mtbf, at most 1 % of the "
              "time, and at each epoch's end",
              {.may_change = true});
   cli.option("mtbf", o.checkpoints.mtbf, "DURATION",
              "mean time between failures of the whole job: 90s, 30min, 4h, 2days",
-             {.may_change = true});
+             {.may_change = true, .part_of = "checkpoint-every"});
   cli.option("check-replicas-every", o.distribution.check_replicas_every, "STEPS",
              "compare the ranks' weights, also before each checkpoint; 0: never",
              {.least = 0, .may_change = true});
@@ -324,7 +322,8 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
              "write what every rank did when, for ui.perfetto.dev or about:tracing",
              {.may_change = true});
   cli.option("timeline-steps", o.monitoring.timeline_steps, "FROM:TO",
-             "which steps, counted from 1 at this start of the program", {.may_change = true});
+             "which steps, counted from 1 at this start of the program",
+             {.may_change = true, .part_of = "timeline"});
   cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
              "add this run's speed to a report on how training scales with the ranks",
              {.may_change = true});
@@ -355,6 +354,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
   declare_checkpoints_and_validation(cli, o);
   declare_monitoring(cli, o);
   cli.validate([&o](const Cli& given) {
+    o.check_task();
     const bool is_small = o.classifies() && o.model.backbone == kCifarCnn;
     given.check_mode(is_small         ? kClassifySmall
                      : o.classifies() ? kClassify

@@ -20,7 +20,7 @@
 namespace retina {
 namespace {
 
-// --init as a file and its fingerprint: of a run's folder the best checkpoint.
+// Resolves --init to a file, the best checkpoint for a run's folder, and stores its fingerprint.
 void take_init(TrainOptions& options, RunConfig& config) {
   options.model.init = resolve_checkpoint(options.model.init);
   config.init_fingerprint = hex64(check_seal(options.model.init, "checkpoint"));
@@ -34,7 +34,7 @@ void check_found(const Job& job, const RunConfig& config) {
                                .has_trainable_layers = options.model.trainable_layers.has_value()});
 }
 
-// What --resume and --overwrite ask for makes sense in this folder.
+// Throws unless --resume and --overwrite make sense in this folder.
 void check_start_files(const RunDir& dir, const TrainOptions& options) {
   const std::string& resume = options.checkpoints.resume;
   if (options.resumes_file() && is_folder(resume)) {
@@ -47,7 +47,7 @@ void check_start_files(const RunDir& dir, const TrainOptions& options) {
   if (!options.from_scratch()) check_keeps(dir, {.option = "init", .file = options.model.init});
 }
 
-// The newest checkpoint of the run in the folder, or the file that --resume names, or nothing.
+// Finds the newest checkpoint of the run in the folder, or the file that --resume names, if any.
 void find_checkpoint(Job& job, RunConfig& config) {
   const TrainOptions& options = job.options;
   const std::string& resume = options.checkpoints.resume;
@@ -76,8 +76,8 @@ bool may_continue(const TrainOptions& options) {
   return options.may_resume() && !options.checkpoints.overwrite;
 }
 
-// Options of the run that continues; nothing where one begins. What is wrong with its files is said
-// where they are opened, here and below.
+// Returns the options of the run that continues; nothing when a run begins. Errors in its files are
+// reported where they are opened, here and in the next function.
 std::optional<OptionTexts> options_before(const TrainOptions& options) try {
   if (!may_continue(options)) return std::nullopt;
   if (options.writes()) {
@@ -101,19 +101,19 @@ bool starts_from_detector(const TrainOptions& options) try {
   return false;
 }
 
-// The value that `share` of the values do not exceed.
+// Returns the value that `share` of the values do not exceed.
 int quantile(std::vector<int>& values, double share) {
   const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + place, values.end());
   return values[static_cast<std::size_t>(place)];
 }
 
-constexpr double kManySmall = 0.1;  // of the boxes: worth a word
-// Images are told to be enlarged where their own size is below this share of the default.
+constexpr double kManySmall = 0.1;  // share of the boxes that makes a note
+// Share of the default side below which enlarging the images makes a note.
 constexpr double kMuchEnlarged = 0.75;
 
-// For --min-side auto: the median of the images' shorter sides, and what the longer sides of nearly
-// all of them are then; the default sizes at most.
+// Returns, for --min-side auto, the median of the images' shorter sides, and the longer side that
+// nearly all images then have; the default sizes at most.
 InputSides own_sides(const TrainOptions& options, const ImageIndex& index) {
   constexpr double kNearlyAll = .98;
   const InputSides most = default_sides(options.task, options.model.backbone);
@@ -131,16 +131,16 @@ InputSides own_sides(const TrainOptions& options, const ImageIndex& index) {
   return {.min_px = min_px, .max_px = max_px};
 }
 
-// Whether the default size may surprise: in a new run by our own defaults on a small set.
+// Returns whether the default size may surprise: in a new run by our own defaults on a small set.
 bool may_enlarge(const TrainOptions& options, const RunStart& start) {
   return !start.before && start.image_count < kSmallSetImages && options.data.synthetic == 0 &&
          !options.classifies() && facts_of_recipe(options.recipe).fits_data &&
          options.model.keep_ratio && !options.data.min_side_px && options.data.min_sides_px.empty();
 }
 
-// Boxes to train on as the network sees them, by the sets' histograms.
+// Returns the trainable boxes as the network sees them, by the sets' histograms.
 std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& data) {
-  constexpr int kLongerPx = 1 << 20;  // any that rounds little
+  constexpr int kLongerPx = 1 << 20;  // large enough that rounding does not matter
   const auto& sides = options.data.min_sides_px;
   FrameRule rule = options.model_config(1).frame();
   if (!sides.empty()) rule.min_side_px = static_cast<int>(sides[sides.size() / 2]);
@@ -163,8 +163,8 @@ std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& 
   return boxes;
 }
 
-// Between the cells of P3 lie boxes that hold no cell's centre, and --assigner atss gives those no
-// anchor. Worth a word, or "".
+// Returns a note on boxes that lie between the centres of P3's cells, which --assigner atss gives
+// no anchor; "" when they are few.
 std::string about_small_boxes(const std::vector<BoxSize>& boxes) {
   constexpr float kFinestStridePx = 8;
   std::int64_t small = 0;
@@ -179,9 +179,9 @@ std::string about_small_boxes(const std::vector<BoxSize>& boxes) {
       "most of them without an anchor; a larger --min-side, or --assigner iou, has them learned");
 }
 
-// Of a run that has nothing left to do: what would continue it. Else "".
+// Returns how to continue a run that has nothing left to do; "" for any other run.
 std::string finished(const Job& job) {
-  // A job that was killed between its last checkpoint and its report still has to write the report.
+  // A job that was killed between its last checkpoint and its report must still write the report.
   if (!job.found || !path_exists(job.dir->report_path())) return "";
   const RunState state = RunState::parse(job.found->checkpoint.trainer_json, job.found->path);
   if (!state.epoch_closed) return "";
@@ -197,7 +197,7 @@ std::string finished(const Job& job) {
   return schedule.ended_early() ? "a higher --stop-at-ap continues it" : "";
 }
 
-// Whether the job may start in `dir`, and from what. Changes no file.
+// Checks that the job may start in `dir`, and finds what it starts from. Changes no file.
 void check_start(Job& job, RunConfig& config) {
   const TrainOptions& options = job.options;
   job.dir->check_own();
@@ -210,7 +210,7 @@ void check_start(Job& job, RunConfig& config) {
   }
 }
 
-// In a folder that cannot be written. False where its run has something left to write.
+// Opens a folder that cannot be written. Returns false where its run has something left to write.
 bool open_finished_run(Job& job, RunConfig& config) {
   job.dir = std::make_unique<RunDir>(job.options.output, RunDir::Access::kRead);
   if (!job.dir->has_run()) return false;
@@ -218,8 +218,8 @@ bool open_finished_run(Job& job, RunConfig& config) {
   return is_finished(job);
 }
 
-// What the run's folder keeps of the job. An --init that names a run's folder becomes the file of
-// its best checkpoint.
+// Returns the part of the job that the run's folder keeps. An --init that names a run's folder
+// becomes the file of its best checkpoint.
 RunConfig make_config(Job& job) {
   TrainOptions& options = job.options;
   const std::string& init = options.model.init;
@@ -248,7 +248,7 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
                  .before = options_before(options)};
   const auto has_boxes = [](const IndexEntry& entry) { return entry.trainable_count > 0; };
   start.has_tiles = is_tiled(plan.index());
-  if (start.has_tiles) {  // most others show water or fields: they teach little
+  if (start.has_tiles) {  // the others mostly show water or fields and teach little
     start.image_count = std::count_if(plan.index().begin(), plan.index().end(), has_boxes);
   }
   start.has_detector = !start.before && starts_from_detector(options);
@@ -262,6 +262,7 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     return is_there;
   };
 
+  // The image size comes first: the anchors depend on it.
   TrainOptions sized = options;
   if (options.wants_own_sides() && is_kept("min-side")) {
     if (!options.data.max_side_px) is_kept("max-side");
@@ -284,6 +285,7 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     }
   }
 
+  // Validation has one size where training draws from several.
   if (const auto& drawn = options.data.min_sides_px; !drawn.empty()) {
     const int side = options.min_side();
     const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
@@ -349,6 +351,7 @@ Outlook outlook(Job& job) {
     if (!options.from_scratch()) check_init(job, config);
     return {};
   }
+  // The same checks as in open_run(), on a folder that is only read.
   check_can_be_folder(options.output);
   job.dir = std::make_unique<RunDir>(options.output, RunDir::Access::kRead);
   check_start(job, config);

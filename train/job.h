@@ -25,38 +25,38 @@ struct Job {
   Communicator& communicator;
   c10::Device device = c10::kCPU;
   std::optional<TrainingData> data = {};
-  std::vector<std::string> notes = {};  // what the data decided, a line each; rank 0
-  // Rank 0 only.
+  std::vector<std::string> notes = {};  // decisions by the data, a line each; rank 0
+  // The rest is set on rank 0 only.
   std::unique_ptr<RunDir> dir = {};  // null: nothing is written
   std::optional<Found> found = {};   // the checkpoint to continue from
 
   bool is_root() const { return communicator.is_root(); }
 };
 
-// What the data, --init, and a run that is in --output already decide of the options; the size
-// for --min-side auto is the images' median; the anchors for --anchor-sizes auto are those for the
-// boxes of the manifests, resized as the run resizes them; no record is read. Changes nothing.
-// Throws kConfig, kIo. Rank 0.
+// Returns the options that the data, --init, and a run that is already in --output decide. The size
+// for --min-side auto is the images' median; the anchors for --anchor-sizes auto fit the boxes of
+// the manifests, resized as the run resizes them; no record is read. Changes nothing. Throws
+// kConfig, kIo. Rank 0.
 RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const TrainingData& data);
 
-// Decode threads of a rank.
+// Returns a rank's decode threads.
 DecodeThreads decode_threads(const Job& job);
 
-// Fills `dir` and `found`, with the data opened before; all is checked before the folder is
-// changed. A folder that cannot be written is good enough for a run that has finished. An --init
-// that names a run's folder becomes the file of its best checkpoint. Throws kConfig, kNoInput,
-// kData, kCannotCreate, kIo. Rank 0.
+// Fills `dir` and `found`, after the data have been opened; checks everything before it changes the
+// folder. A folder that cannot be written will do for a run that has finished. An --init that names
+// a run's folder becomes the file of its best checkpoint. Throws kConfig, kNoInput, kData,
+// kCannotCreate, kIo. Rank 0.
 void open_run(Job& job);
 
-// What the job would do with a run that is in --output already.
+// The effect of the job on a run that is already in --output.
 struct Outlook {
   std::string text{};  // lines; "" where there is no run
   bool is_finished = false;
 };
-// open_run() without changing anything. Rank 0.
+// Does the checks of open_run() and returns its effect, without changing anything. Rank 0.
 Outlook outlook(Job& job);
 
-// Whether the checkpoint to continue from is the run's last, and its report is written.
+// Returns whether the checkpoint to continue from is the run's last, and its report is written.
 bool is_finished(const Job& job);
 
 }  // namespace retina

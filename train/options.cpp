@@ -28,27 +28,6 @@ void at_least(const char* option, double got, double least) {
   if (!(got >= least)) refuse(option, shortest(got), cat("at least ", shortest(least)));
 }
 
-// Recipes and values of another task are mistakes.
-void check_task(const TrainOptions& o) {
-  const Task recipe_task = facts_of_recipe(o.recipe).task;
-  const bool is_for_any = o.recipe == kAutoRecipe || o.recipe == kNoRecipe;
-  const std::string task = cat("--task ", word_of(kTaskOptions, o.task));
-  if (!is_for_any && recipe_task != o.task) {
-    throw Error(ErrorKind::kConfig,
-                cat("--recipe ", o.recipe, ": is for --task ", word_of(kTaskOptions, recipe_task),
-                    " (got ", word_of(kTaskOptions, o.task), ")"),
-                "leave --task out, or choose another recipe");
-  }
-  const PlateauMetric metric = o.schedule.rule.plateau_metric;
-  const char* wrong = nullptr;
-  if (o.classifies() && metric == PlateauMetric::kAp) wrong = "--plateau-metric ap";
-  if (!o.classifies() && metric == PlateauMetric::kTop1) wrong = "--plateau-metric top1";
-  if (!o.classifies() && o.model.backbone == kCifarCnn) wrong = "--backbone cifar-cnn";
-  if (wrong != nullptr) {
-    throw Error(ErrorKind::kUsage, cat(wrong, ": has no effect with ", task), "leave it out");
-  }
-}
-
 // What to train on, and what it begins with.
 void check_sources(const TrainOptions& o) {
   o.synthetic_image_size();
@@ -63,7 +42,6 @@ void check_sources(const TrainOptions& o) {
     throw Error(ErrorKind::kUsage, "--synthetic cannot be combined with --train or --validation",
                 "leave one or the other out");
   }
-  check_task(o);
   const std::string published = facts_of_recipe(o.recipe).backbone;
   if (o.model.init.empty() && !published.empty() && !is_synthetic) {
     const PretrainedWeights* const backbone = find_backbone(published, o.model.backbone);
@@ -153,17 +131,17 @@ void check_length(const TrainOptions& o) {
 // Schedule, checkpoints and what shows the run.
 void check_job(const TrainOptions& o) {
   if (o.schedule.rule.schedule.kind == ScheduleKind::kInverseTime && !o.schedule.decay) {
-    throw Error(ErrorKind::kUsage, "--lr-schedule inverse-time: --lr-decay is missing",
-                "give --lr-decay D; the rate is halved after 1/D steps");
+    throw Error(ErrorKind::kUsage, "--lr-schedule inverse-time: lr-decay is missing",
+                "give \"lr-decay\": D in --config; the rate is halved after 1/D steps");
   }
   o.micro_batch_images();
-  parse_step_window("timeline-steps", o.monitoring.timeline_steps);
+  parse_step_window("timeline steps", o.monitoring.timeline_steps);
   if (o.monitoring.preview > 0 && o.data.synthetic > 0) {
     throw Error(ErrorKind::kUsage, "--preview: synthetic images show nothing",
                 "give --train SHARDS, or leave one of the two out");
   }
   o.saving_options();
-  parse_duration_s("mtbf", o.checkpoints.mtbf);
+  parse_duration_s("checkpoint-every mtbf", o.checkpoints.mtbf);
   const std::string& resume = o.checkpoints.resume;
   if (resume == "true" || resume == "True" || resume == "1" || resume == "yes") {
     throw Error(ErrorKind::kUsage,
@@ -187,9 +165,33 @@ ImageSize TrainOptions::synthetic_image_size() const {
       std::sscanf(data.synthetic_size.c_str(), "%5dx%5d%c", &size.width, &size.height, &rest) == 2;
   if (!is_whole || std::min(size.width, size.height) < 1 ||
       std::max(size.width, size.height) > kMost) {
-    refuse("synthetic-size", data.synthetic_size, cat("WIDTHxHEIGHT, each 1..", kMost));
+    refuse("synthetic size", data.synthetic_size, cat("WIDTHxHEIGHT, each 1..", kMost));
   }
   return size;
+}
+
+void TrainOptions::check_task() const {
+  const Task recipe_task = facts_of_recipe(recipe).task;
+  const bool is_for_any = recipe == kAutoRecipe || recipe == kNoRecipe;
+  if (!is_for_any && recipe_task != task) {
+    throw Error(ErrorKind::kConfig,
+                cat("--recipe ", recipe, ": is for --task ", word_of(kTaskOptions, recipe_task),
+                    " (got ", word_of(kTaskOptions, task), ")"),
+                "leave --task out, or choose another recipe");
+  }
+  const PlateauMetric metric = schedule.rule.plateau_metric;
+  const char* wrong = nullptr;
+  if (classifies() && metric == PlateauMetric::kAp) wrong = "--plateau-metric ap";
+  if (!classifies() && metric == PlateauMetric::kTop1) wrong = "--plateau-metric top1";
+  if (classifies() && data.augment.has_detail("box-visibility")) {
+    wrong = "--augment box-visibility";
+  }
+  if (!classifies() && model.backbone == kCifarCnn) wrong = "--backbone cifar-cnn";
+  if (wrong != nullptr) {
+    throw Error(ErrorKind::kUsage,
+                cat(wrong, ": has no effect with --task ", word_of(kTaskOptions, task)),
+                "leave it out");
+  }
 }
 
 void TrainOptions::validate() const {

@@ -164,6 +164,8 @@ struct TrainOptions {
     std::int64_t preview = 0;             // samples to write to a page instead of training
   } monitoring;
 
+  // Throws Error{kUsage} or Error{kConfig} for a recipe and values of another task.
+  void check_task() const;
   // Throws Error{kUsage} or Error{kConfig} for options that are wrong or contradict each other;
   // touches no file.
   void validate() const;
@@ -191,7 +193,7 @@ struct TrainOptions {
     return data.max_side_px.value_or(default_sides(task, model.backbone).max_px);
   }
   Augment augment_set() const {
-    return data.augment.set.value_or(classifies() ? Augment::kCrop : Augment::kFlip);
+    return data.augment.set(classifies() ? Augment::kCrop : Augment::kFlip);
   }
   bool may_resume() const { return checkpoints.resume != "never"; }
   bool resumes_file() const { return may_resume() && checkpoints.resume != "auto"; }

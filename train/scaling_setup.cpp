@@ -17,7 +17,7 @@ const char* on_off(bool value) {
   return value ? "on" : "off";
 }
 
-// What decides the speed of a product.
+// Returns the settings that decide the speed of products.
 std::string products(const TrainOptions& options, const c10::Device& device) {
   const bool tf32 =
       options.compute.precision == Precision::kFp32 && options.compute.tf32 && device.is_cuda();

@@ -27,7 +27,7 @@ std::string problem_of(const StepMetrics& step) {
 }
 
 StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss) {
-  // The metrics' sums, then the news.
+  // The sums of the metrics, then those of the events.
   double sums[kMostMetrics + 5] = {};
   if (with_loss) {
     const StepSums made = replica_.take_metrics();  // waits for the device
@@ -58,8 +58,8 @@ StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss)
 
 RetiredStep StepPipeline::take_oldest(const TaskMetrics& loss) {
   RetiredStep step{.metrics = under_way_.front().metrics, .problem = {}};
-  // The steps' times add up to the time that passes: what lies before the previous step's end is
-  // that step's.
+  // The steps' times add up to the time that passes: the time before the previous step's end counts
+  // as that step's.
   const double begun = std::max(under_way_.front().begun_seconds, retired_seconds_);
   retired_seconds_ = now_seconds();
   under_way_.pop_front();

@@ -1,5 +1,6 @@
-// Steps under way: launched, their loss not read yet. A GPU has one after each step, so that it
-// never waits for the program; a CPU has none. A step retires when all ranks know its loss.
+// Steps under way: launched, with a loss that has not been read yet. A GPU has one after each step,
+// so that it never waits for the program; a CPU has none. A step retires when all ranks know its
+// loss.
 #pragma once
 
 #include <cstddef>
@@ -15,49 +16,49 @@
 
 namespace retina {
 
-// What the ranks tell each other after a step, so that all continue the same way.
+// Events that the ranks share after a step, so that all continue the same way.
 struct StepNews {
-  bool stop = false;                 // a stop signal came; any rank's counts
-  bool save = false;                 // the clock says that a checkpoint is due; any rank's counts
-  bool warned_of_ignored = false;    // of a box that is not trained on; any rank's counts
-  std::int64_t replaced_images = 0;  // of the step; summed over ranks
-  bool found_damage = false;         // in a record not known as damaged; any rank's counts
+  bool stop = false;                 // a stop signal came; true if any rank has it
+  bool save = false;                 // by the clock a checkpoint is due; true if any rank has it
+  bool warned_of_ignored = false;    // about a box that is not trained on; true if any rank has it
+  std::int64_t replaced_images = 0;  // images of the step; summed over ranks
+  bool found_damage = false;         // in a record not known as damaged; true if any rank has it
 };
 
 struct RetiredStep {
-  // Complete: the losses are sums over ranks, the time is that from the step's begin, or the end of
-  // the one before where that was still under way, to its own end.
+  // Complete metrics: the losses are sums over ranks; the time runs from the start of the step, or
+  // the end of the step before where that was still under way, to its own end.
   StepMetrics metrics;
-  // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" where all is well, and
+  // "the loss is not finite (...)" or "the gradient is not finite (...)"; "" for a good step, and
   // where a smaller loss scale may make the gradient finite.
   std::string problem;
 };
 
-// Why training cannot go on from a step with these metrics over all ranks; "" where it can.
+// Returns why training cannot go on from a step with these metrics over all ranks; "" where it can.
 std::string problem_of(const StepMetrics& step);
 
 class StepPipeline {
  public:
-  // `depth` steps at most are under way when the next begins. References outlive this.
+  // At most `depth` steps are under way when the next begins. References must outlive this.
   StepPipeline(Replica& replica, Communicator& communicator, std::size_t depth)
       : replica_(replica), communicator_(communicator), depth_(depth) {}
 
-  // The next step begins.
+  // Marks the start of the next step.
   void begin_step() { begun_seconds_ = now_seconds(); }
 
   struct Launched {
-    StepNews news;                      // of all ranks
-    std::optional<RetiredStep> oldest;  // retired, where more than `depth` were under way
-    double launch_ms = 0;               // since `begin_step`
+    StepNews news;                      // events of all ranks
+    std::optional<RetiredStep> oldest;  // retired, when more than `depth` were under way
+    double launch_ms = 0;               // time since `begin_step`
   };
-  // The update of `step` is on its way to the device, and this rank has `own` news. One all-reduce
-  // tells the ranks' news and the oldest step's loss. Collective.
+  // Adds `step`, whose update is on its way to the device, with this rank's events `own`. One
+  // all-reduce shares the ranks' events and the oldest step's loss. Collective.
   Launched launch(const StepMetrics& step, const StepNews& own);
 
   // Waits for the oldest step, if any. Collective.
   std::optional<RetiredStep> retire();
 
-  // Forgets all of them.
+  // Forgets all steps under way.
   void clear() { under_way_.clear(); }
 
  private:
@@ -66,9 +67,9 @@ class StepPipeline {
     double begun_seconds;
   };
   struct Agreement {
-    double wait_ms = 0;  // for the other ranks
+    double wait_ms = 0;  // time spent waiting for the other ranks
     StepNews news = {};
-    TaskMetrics loss = {};  // of the oldest step, where it was asked for
+    TaskMetrics loss = {};  // loss of the oldest step, if asked for
   };
   Agreement agree(const StepNews& own, bool with_loss);
   RetiredStep take_oldest(const TaskMetrics& loss);
@@ -76,8 +77,8 @@ class StepPipeline {
   Replica& replica_;
   Communicator& communicator_;
   std::size_t depth_;
-  double begun_seconds_ = 0, retired_seconds_ = 0;  // the newest step; the last one that retired
-  std::deque<UnderWay> under_way_;                  // the oldest first
+  double begun_seconds_ = 0, retired_seconds_ = 0;  // of the newest and the last retired step
+  std::deque<UnderWay> under_way_;                  // oldest first
 };
 
 }  // namespace retina

@@ -18,8 +18,8 @@
 namespace retina {
 namespace {
 
-// Schedulers kill half a minute after they asked to stop. Until then images may still come, and the
-// step ends.
+// Seconds to wait for images after a stop signal: schedulers kill half a minute after it. An image
+// that arrives in time lets the step end.
 constexpr double kStopSeconds = 5;
 
 std::int64_t peak_resident_bytes() {
@@ -55,7 +55,7 @@ int Trainer::run() {
       const StepMetrics begun = begin_step();
       StepMetrics step = begun;
       Gradient gradient;
-      // A rank ran out of memory: all take the same images again, fewer of them at once.
+      // When a rank runs out of memory, all repeat the same images, fewer of them at once.
       while ((gradient = compute_gradient(*loader, step)) == Gradient::kWithoutMemory) {
         loader.reset();
         loader = load_steps(run_.loading());
@@ -67,10 +67,11 @@ int Trainer::run() {
         if (stop) break;
       } else {
         update(step);
-        outcome = end_step(step);  // is_finite: on a GPU of the previous step
+        outcome = end_step(step);  // on a GPU is_finite is of the previous step
       }
     }
-    // A loss that is not finite: back to the last checkpoint, and on from there without that step.
+    // After a loss that is not finite training returns to the last checkpoint and goes on without
+    // that step.
     if (!outcome.is_finite) {
       loader.reset();
       pipeline_.clear();
@@ -80,7 +81,7 @@ int Trainer::run() {
       continue;
     }
     run_.replica_checks.after_step(state_.step(), replica_, run_.communicator);
-    // The stop comes before the epoch's end: its validation can take long, and is made up for
+    // A stop takes effect before the epoch's end, whose validation can take long and is made up for
     // later.
     const bool epoch_ends = state_.at_epoch_end() || state_.at_end();
     if (!epoch_ends) state_.settle_epoch();
@@ -107,7 +108,7 @@ Trainer::Gradient Trainer::compute_gradient(BatchLoader& loader, StepMetrics& st
   const bool may_repeat = run_.may_take_fewer();
   replica_.begin_step();
   Gradient gradient = Gradient::kThere;
-  std::string problem;  // of this rank
+  std::string problem;  // this rank's
   try {
     if (!add_micro_batches(loader, step)) gradient = Gradient::kStopped;
   } catch (const std::exception& error) {
@@ -116,7 +117,7 @@ Trainer::Gradient Trainer::compute_gradient(BatchLoader& loader, StepMetrics& st
     if (!may_repeat) run_.fail_without_memory(step.step, problem);
     gradient = Gradient::kWithoutMemory;
   }
-  // A rank that failed sums what it has: the others may be in the middle of it, and learn
+  // A rank that failed sums what it has: the others may be in the middle of the sum, and learn
   // afterwards that it is not the gradient.
   if (gradient == Gradient::kThere || run_.communicator.size() > 1) reduce(step);
   run_.communicator.label("agreement on the gradient");
@@ -130,13 +131,13 @@ Trainer::Gradient Trainer::compute_gradient(BatchLoader& loader, StepMetrics& st
   return gradient;
 }
 
-// Micro-batches add up their gradients. In the last one buckets of gradients leave for the other
-// ranks while backward goes on.
+// Sums the gradients of the micro-batches. During the last backward, buckets of gradients already
+// leave for the other ranks.
 bool Trainer::add_micro_batches(BatchLoader& loader, StepMetrics& step) {
   for (bool is_last = false; !is_last;) {
     const std::optional<Batch> batch = load(loader, step);
     std::int64_t stopped = batch ? 0 : 1;
-    // A forward pass would wait for the others'.
+    // A forward pass with --sync-bn would wait for a rank that has stopped.
     if (run_.options.model.sync_bn) stopped = run_.communicator.all_reduce_max(stopped);
     if (stopped != 0) return false;
     is_last = batch->part.is_last_micro_batch;
@@ -202,7 +203,7 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
     const std::string problem = damaged_records_.agree(run_.communicator);
     if (!problem.empty()) run_.fail({ErrorKind::kData, problem, kDamagedHint});
   }
-  // Where a checkpoint, a validation, a stop or an epoch's end comes next, no step is under way.
+  // No step is under way when a checkpoint, a validation, a stop or an epoch's end follows.
   StepOutcome outcome = {
       .stop = news.stop,
       .save_due = news.save || run_.saving.is_due(state_.step(), state_.at_epoch_end())};

@@ -1,5 +1,5 @@
-// THE loop: load -> forward -> loss -> backward -> reduce -> update, step after step; between them
-// the run's epochs end and its checkpoints are written (training_run.h).
+// THE loop: load -> forward -> loss -> backward -> reduce -> update, step after step; between steps
+// the run ends epochs and writes checkpoints (training_run.h).
 #pragma once
 
 #include "shared/data/loader.h"
@@ -14,7 +14,7 @@ namespace retina {
 
 class Trainer {
  public:
-  // `run` and `timeline` (null: none) outlive it.
+  // `run` and `timeline` (null: none) must outlive this.
   Trainer(TrainingRun& run, TimelineFile* timeline);
 
   // Trains to the end or until a stop signal. Returns the exit code: 0 or 75. Collective. Throws
@@ -24,32 +24,34 @@ class Trainer {
   int run();
 
  private:
-  // What became of a step; all ranks agree on it.
+  // The outcome of a step, the same on all ranks.
   struct StepOutcome {
-    bool is_finite = true;  // else a step under way made no update, and is skipped from now on
+    bool is_finite = true;  // false: a step under way had a loss or gradient that is not finite,
+                            // and is skipped from now on
     bool stop = false;      // a stop signal came to a rank
     bool save_due = false;  // by rank 0's clock or the count of steps
   };
 
   // The parts of `run`, in the order of their use.
   StepMetrics begin_step();
-  // The step's gradient, of all ranks. Unless it is there nothing has happened, but that fewer
-  // images go through the network at once where memory ran out. Collective.
+  // The state of a step's gradient, over all ranks. Unless it is kThere nothing has changed, except
+  // that fewer images go through the network at once where memory ran out.
   enum class Gradient {
     kThere,
-    kWithoutMemory,  // on a rank: the step is to be repeated
-    kStopped,        // by a signal, while a rank waited for images
+    kWithoutMemory,  // a rank ran out of memory: the step must be repeated
+    kStopped,        // a signal came while a rank waited for images
   };
   Gradient compute_gradient(BatchLoader& loader, StepMetrics& step);
-  // Of this rank. False: stopped.
+  // Runs this rank's micro-batches. Returns false when a stop signal came.
   bool add_micro_batches(BatchLoader& loader, StepMetrics& step);
-  std::optional<Batch> load(BatchLoader& loader, StepMetrics& step);  // the next micro-batch
+  std::optional<Batch> load(BatchLoader& loader, StepMetrics& step);  // null: stopped
   void reduce(StepMetrics& step);  // sums the gradients over all images of all ranks
   void update(StepMetrics& step);  // clips, moves the weights
   StepOutcome end_step(StepMetrics& step);
-  // False when the step made no update.
+  // Records a step. Returns false when its loss or gradient is not finite, so that it is skipped.
   bool take_in(const RetiredStep& step);
-  // All steps under way retire, or those to the first that made no update. Collective.
+  // Retires all steps under way, or those up to the first that is skipped; then returns false.
+  // Collective.
   bool drain();
 
   TrainingRun& run_;

@@ -20,7 +20,7 @@ bool has_same_classes(const ShardSet& a, const ShardSet& b) {
                     [](const auto& x, const auto& y) { return x.name == y.name; });
 }
 
-// "red cells, white cells, ...": the first few.
+// Returns a text like "red cells, white cells, ...", with the first few.
 std::string names_of(const Categories& classes) {
   constexpr std::size_t kMost = 5;
   std::string text;
@@ -45,7 +45,7 @@ void check_validation_classes(const ShardSet& train, const ShardSet& validation)
               "give all --train sets the same class names, and pack them again");
 }
 
-// The first label of each name.
+// Returns the first label of each name.
 std::map<std::string, int> labels_of(const Categories& classes) {
   std::map<std::string, int> labels;
   for (const Category& one : classes) {
@@ -54,7 +54,9 @@ std::map<std::string, int> labels_of(const Categories& classes) {
   return labels;
 }
 
-// The labels of `set`'s classes among those of `first`, by name; empty where they are the same.
+// Returns the labels of `set`'s classes among those of `first`, by name; empty where they are the
+// same. Throws kConfig where a class is missing on either side, or names that occur twice have
+// another order.
 std::vector<int> labels_by_name(const ShardSet& set, const ShardSet& first) {
   if (has_same_classes(set, first)) return {};
   const Categories &own = set.manifest().categories, &wanted = first.manifest().categories;
@@ -72,7 +74,7 @@ std::vector<int> labels_by_name(const ShardSet& set, const ShardSet& first) {
     if (own_labels.contains(one.name)) continue;
     refuse_classes(set, cat(differ, " (want \"", escaped(one.name), "\", too)"));
   }
-  // Nobody can tell which is which.
+  // Names that occur twice cannot be matched.
   if (own_labels.size() < own.size() || wanted_labels.size() < wanted.size()) {
     refuse_classes(set, cat("classes have another order than those of ", first.folder(),
                             ", and several have one name"));
@@ -80,7 +82,7 @@ std::vector<int> labels_by_name(const ShardSet& set, const ShardSet& first) {
   return labels;
 }
 
-// As COCO and ImageNet.
+// Returns COCO's or ImageNet's number of classes.
 int synthetic_classes(Task task) {
   return task == Task::kDetection ? 80 : 1000;
 }
@@ -109,7 +111,7 @@ std::vector<ShardSet> open_sets(const TrainOptions& options) {
   return sets;
 }
 
-// The sets' records one set after the other, labelled as the first has it.
+// Returns the sets' records, one set after the other, with the labels of the first.
 std::unique_ptr<SampleSource> make_source(const std::vector<ShardSet>& sets,
                                           const Normalisation& normalisation,
                                           ShardSource::Crowds crowds) {
@@ -141,12 +143,14 @@ TrainingData::TrainingData(const TrainOptions& options) {
         train_shards, options.model_config(first.class_count()).normalisation(),
         data.train_on_crowds ? ShardSource::Crowds::kBoxes : ShardSource::Crowds::kLeftOut));
     train.emplace(TrainingSet{.source = *source, .categories = first.categories});
+    // The sets are trained on as one, so their fingerprints are joined.
     for (const ShardSet& set : train_shards) {
       const Manifest& manifest = set.manifest();
       train->ignored_boxes += manifest.counts.degenerate;
       train->fingerprint += cat(train->fingerprint.empty() ? "" : "+", manifest_hash(manifest));
     }
   }
+  // The validation set must fit the task, the classes and the options that judge by its metric.
   if (!options.validation.shards.empty()) {
     validation.emplace(options.validation.shards, options.scratch, options.data.stage.limit_bytes);
     check_task(validation->manifest(), options.task, options.validation.shards);

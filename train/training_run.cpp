@@ -47,7 +47,7 @@ ReplicaOptions replica_options(const Job& job) {
           .ema = options.optimizer.ema};
 }
 
-// Of the tiles that the sets hold, where they have one side; else 0.
+// Returns the side of the tiles that the sets hold, if all have one side; else 0.
 int tile_side(const std::vector<ShardSet>& sets) {
   std::set<int> sides;
   for (const ShardSet& set : sets) {
@@ -71,7 +71,7 @@ RunFacts run_facts(const Job& job, const TrainingState& state) {
           .tile_px = tile_side(job.data->train_shards)};
 }
 
-// Most images of a step that a rank has.
+// Returns the largest number of images of a step that a rank has.
 int share_of_step(const Job& job) {
   return static_cast<int>(largest_share(static_cast<std::size_t>(job.options.step_images()),
                                         static_cast<std::size_t>(job.communicator.size())));
@@ -166,7 +166,7 @@ MemoryPlan TrainingRun::fit_into_memory() {
     }
     const auto fitting = -static_cast<int>(communicator.all_reduce_max(-micro_batch_));
     const int parts = (share + fitting - 1) / fitting;
-    micro_batch_ = (share + parts - 1) / parts;  // the parts have as many as each other
+    micro_batch_ = (share + parts - 1) / parts;  // equal parts
   }
   return memory_plan(share);
 }
@@ -269,7 +269,7 @@ bool TrainingRun::run_validation() {
   return validation_->run(communicator);
 }
 
-// Scores and reports the validation that has run, and hands its metric to the schedule.
+// Scores and reports the validation that has run, and gives its metric to the schedule.
 void TrainingRun::take_validation() {
   const PhaseScope phase(communicator.activity(), Phase::kValidate);
   double judged = 0;
@@ -287,12 +287,13 @@ void TrainingRun::take_validation() {
     try {
       gallery = validation_->gallery(kReportImages);
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kInterrupted) throw;  // the page has no images then
+      if (error.kind() != ErrorKind::kInterrupted) throw;  // the page then has no images
     }
     monitor.add_validation(metrics, std::move(result.classes), std::move(gallery));
   }
   communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
-  // A validation that is due only because the run ends decides nothing: a longer run has none here.
+  // A validation that is due only because the run ends decides nothing: a longer run would not have
+  // it.
   if (is_scheduled_validation()) tell_plateau(state.schedule.add_validation(judged));
   if (!communicator.is_root()) return;
   const std::string& metric = shown_metrics(options.task).front().first;
@@ -345,9 +346,9 @@ void TrainingRun::fail(const Error& error) {
   saving.finish();
   monitor.finish_progress();
   try {
-    monitor.write_report();  // the curves up to here show what went wrong
+    monitor.write_report();  // the curves up to here show the failure
   } catch (const Error& lost) {
-    log_warning(lost.what());  // the job ends for the other reason
+    log_warning(lost.what());  // the job ends with the first error
   }
   throw Error(error);
 }
@@ -375,7 +376,7 @@ void TrainingRun::go_back() {
 }
 
 void TrainingRun::end(bool stopped) {
-  const bool has_begun = state.step() > 0;  // else there is nothing to save
+  const bool has_begun = state.step() > 0;  // otherwise there is nothing to save
   if (stopped && has_begun) {
     monitor.close_epoch({.step = state.step(), .epoch = state.epoch_of(state.step())});
     if (options.writes() && saving.saved_step() != state.step()) {

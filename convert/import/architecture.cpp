@@ -19,11 +19,11 @@ constexpr const char* kHint =
 
 using Shape = std::vector<std::int64_t>;
 
-// What tells a family, in torchvision's names of its bodies.
+// The marks of a backbone family, by torchvision's names.
 struct FamilyMarks {
   std::string stem;  // the first convolution's weight
   Shape stem_shape;
-  std::vector<std::string> parts;  // what the names of its tensors begin with
+  std::vector<std::string> parts;  // beginnings of its tensors' names
 };
 
 const FamilyMarks& marks_of(BackboneFamily family) {
@@ -62,10 +62,10 @@ const ForeignTensor* find(const std::vector<ForeignTensor>& tensors, const std::
   return found == tensors.end() ? nullptr : &*found;
 }
 
-// Where a file has its body.
+// The place of the backbone in a file.
 struct BodyPlace {
   BackboneFamily family = BackboneFamily::kResNet;
-  std::string prefix = {};  // of the body's names: "module.backbone.body.", "features.", ""
+  std::string prefix = {};  // before the backbone's names: "module.backbone.body.", "features.", ""
   std::string subject = {};
 };
 
@@ -88,13 +88,14 @@ BodyPlace find_body(const std::vector<ForeignTensor>& tensors, const std::string
               kHint);
 }
 
-// "NAME.weight" under the older layout `before` + rest becomes `after` + rest.
+// Replaces `before` at the start of `name` by `after`; leaves other names as they are.
 void replace_prefix(std::string& name, const std::string& before, const std::string& after) {
   if (name.starts_with(before)) name = after + name.substr(before.size());
 }
 
-// torchvision/models/detection/retinanet.py, _v1_to_v2_weights, and ops/feature_pyramid_network.py,
-// _load_from_state_dict: convolutions got a place inside a block.
+// Gives convolutions their newer names, with a place inside a block, as torchvision does in
+// models/detection/retinanet.py, _v1_to_v2_weights, and ops/feature_pyramid_network.py,
+// _load_from_state_dict.
 void rename_older_layers(std::string& name) {
   for (const char* kind : {"weight", "bias"}) {
     for (const char* head : {"classification", "regression"}) {
@@ -118,7 +119,7 @@ void rename_older_layers(std::string& name) {
   }
 }
 
-// The name of the backbone whose blocks the tensors behind `prefix` are; "" for none of ours.
+// Returns the name of the backbone whose blocks lie behind `prefix`; "" for an unknown one.
 std::string resnet_of(const std::vector<ForeignTensor>& tensors, const std::string& prefix) {
   const auto get = [&](const std::string& name) { return find(tensors, prefix + name); };
   std::array<int, 4> blocks = {};
@@ -186,16 +187,16 @@ std::string backbone_of(const std::vector<ForeignTensor>& tensors, const BodyPla
       kHint);
 }
 
-// What the names of a classifier's last layers begin with.
+// Returns the beginnings of the names of a classifier's last layers.
 std::vector<std::string> last_layers(BackboneFamily family) {
   if (family == BackboneFamily::kMobileNetV3) return {"classifier.0.", "classifier.3."};
   return {kClassifierPrefix};
 }
 
-// All tensors must be a classifier's of that family, or its body's alone. What comes before their
-// names goes: bodies' names become torchvision's in a detector, without the backbone's prefix.
+// Strips the prefix of the backbone and of wrappers from all names. Throws Error{kData} unless
+// every tensor belongs to a classifier of that family or to its backbone.
 void strip_prefix(std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
-  // MobileNetV3's dense layers are beside its body, "features.".
+  // MobileNetV3's dense layers stand beside its body, "features.".
   constexpr std::string_view kFeatures = "features.";
   std::string wrapper = place.prefix;
   if (place.family == BackboneFamily::kMobileNetV3 && wrapper.ends_with(kFeatures)) {
@@ -218,7 +219,8 @@ void strip_prefix(std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
   }
 }
 
-// A backbone's tensors must all be the body's; the classifier's last layers are dropped.
+// Keeps the backbone's tensors, under a detector's names, and drops the classifier's last layers.
+// Throws as strip_prefix.
 void keep_backbone(std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
   strip_prefix(tensors, place);
   std::erase_if(tensors, [&](const ForeignTensor& tensor) {
@@ -227,8 +229,8 @@ void keep_backbone(std::vector<ForeignTensor>& tensors, const BodyPlace& place) 
   for (ForeignTensor& tensor : tensors) tensor.name = kBodyPrefix + tensor.name;
 }
 
-// The box head has four rows for each anchor of a location: 1, or what torchvision's RetinaNets
-// have.
+// Returns the anchors of a location, from the box head's four rows for each: 1, or kAnchorsPerCell
+// as in torchvision's RetinaNets. Throws Error{kData} for other row counts.
 int anchors_per_location(const ForeignTensor* box_layer, const std::string& subject) {
   if (box_layer == nullptr || box_layer->shape.empty()) return kAnchorsPerCell;  // refused by name
   for (const int per_location : {1, kAnchorsPerCell}) {
@@ -252,12 +254,12 @@ std::int64_t class_rows(const ForeignTensor& layer, int per_location, const std:
   return layer.shape[0] / per_location;
 }
 
-// torch.optim.swa_utils.AveragedModel counts its updates beside the weights.
+// Drops the update counter of torch.optim.swa_utils.AveragedModel, stored beside the weights.
 void drop_average_counter(std::vector<ForeignTensor>& tensors) {
   std::erase_if(tensors, [](const ForeignTensor& tensor) { return tensor.name == "n_averaged"; });
 }
 
-// Trained with batch norm: its counters are there.
+// Returns true where batch norm was trained: its counters are there.
 bool has_counters(const std::vector<ForeignTensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const ForeignTensor& tensor) { return is_batch_counter(tensor.name); });
@@ -297,6 +299,7 @@ Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& s
   Architecture result;
   const ForeignTensor* class_layer = nullptr;
   if (place.prefix.ends_with(kBodyPrefix)) {
+    // A detector's names lose their wrapper and get torchvision's newer form.
     const std::string wrapper = place.prefix.substr(0, place.prefix.size() - kBodyPrefix.size());
     for (ForeignTensor& tensor : tensors) {
       replace_prefix(tensor.name, wrapper, "");
@@ -306,6 +309,8 @@ Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& s
     place.prefix = kBodyPrefix;
   }
   if (class_layer == nullptr) {
+    // Without a class layer only the backbone counts; otherwise the shapes of heads and pyramid
+    // show their options.
     result.backbone_only = true;
     keep_backbone(tensors, place);
   } else {

@@ -1,4 +1,4 @@
-// Which network a foreign state dict holds, recognised by the names and shapes of its tensors.
+// Recognises the network of a foreign state dict by the names and shapes of its tensors.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 namespace retina {
 
 struct Architecture {
-  // True: an image classifier or a bare backbone; pyramid and heads are missing.
+  // True for an image classifier or a bare backbone: pyramid and heads are missing.
   bool backbone_only = false;
   std::string backbone{};   // one of backbone_names (network_shape.h)
-  bool group_norm = false;  // heads of torchvision's v2
-  bool p6_from_c5 = false;  // v2 as well
+  bool group_norm = false;  // torchvision's v2 heads
+  bool p6_from_c5 = false;  // also of torchvision's v2
   int anchors_per_location = kAnchorsPerCell;
-  int fpn_channels = 256;       // of the pyramid and the heads
-  int head_convs = 4;           // of a head before its output
-  bool batch_norm = false;      // trained with batch norm: its counters are there
-  std::int64_t class_rows = 0;  // classes that the last layer scores; 0 for a backbone
+  int fpn_channels = 256;       // width of the pyramid and the heads
+  int head_convs = 4;           // convolutions of a head before its output
+  bool batch_norm = false;      // trained with batch norm: the counters are there
+  std::int64_t class_rows = 0;  // classes scored by the last layer; 0 for a backbone
 };
 
 // Renames `tensors` to torchvision 0.26's names of a RetinaNet (backbone.body.*, ...), as
@@ -29,8 +29,9 @@ struct Architecture {
 // anything but a RetinaNet of torchvision or a backbone, naming what gave it away.
 Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject);
 
-// The same for a backbone with its last layers, under torchvision's names of a classifier (of a
-// ResNet conv1.*, ..., fc.*). Throws for anything else, a RetinaNet and a bare backbone among it.
+// Does the same for a backbone with its last layers, under torchvision's names of a classifier (for
+// a ResNet conv1.*, ..., fc.*). Throws for anything else, including a RetinaNet and a bare
+// backbone.
 Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std::string& subject);
 
 }  // namespace retina

@@ -1,6 +1,6 @@
-// What the classes of imported weights are called, and which rows of a foreign class layer become
-// which dense labels. torchvision's detectors take COCO's category ids as labels (91 rows, gaps
-// included), most others dense ones.
+// The class names of imported weights, and the map from rows of a foreign class layer to dense
+// labels. torchvision's detectors take COCO's category ids as labels (91 rows, gaps included), most
+// others dense ones.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct ClassRows {
 ClassRows fit_class_rows(std::int64_t row_count, const CategoryMap& categories,
                          const std::string& subject, const std::string& source);
 
-// The categories of `choice`: "coco" for the built-in table, or the path of an annotations file, of
-// which the categories alone are enough.
+// Reads the categories of `choice`: "coco" for the built-in table, or the path of an annotations
+// file, which needs nothing but its categories.
 CategoryMap read_import_categories(const std::string& choice);
 
-// What the classes of a classifier are called, row by row.
-// `choice` is "coco", or the path of a COCO annotations file, whose categories come in ascending id
-// order, or of a text with a class a line, as coco-pack --classes takes it (class_text.h): their
-// ids are 1, 2, ... A file is JSON where its first character other than white space is "{" or "[".
-// Throws kNoInput, kIo, kData (no class, not UTF-8, or not JSON).
+// Returns the names of a classifier's classes, row by row. `choice` is "coco", or the path of a
+// COCO annotations file, whose categories are taken in ascending id order, or of a text with a
+// class a line, as coco-pack --classes takes it (class_text.h): their ids are 1, 2, ... A file is
+// JSON if its first character other than white space is "{" or "[". Throws kNoInput, kIo, kData (no
+// class, not UTF-8, or not JSON).
 Categories read_class_names(const std::string& choice);
 
 }  // namespace retina

@@ -25,15 +25,15 @@
 namespace retina {
 namespace {
 
-// torchvision's
+// torchvision's default.
 constexpr double kNormEps = 1e-5;
-constexpr double kMobileNetNormEps = 1e-3;  // of its MobileNetV3 classifiers
-// By ElementKind.
+constexpr double kMobileNetNormEps = 1e-3;  // of torchvision's MobileNetV3 classifiers
+// Indexed by ElementKind.
 constexpr std::array<at::ScalarType, 10> kScalarTypes = {
     at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
     at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
 
-// A copy: the file's bytes are not aligned.
+// Returns a copy, since the file's bytes are not aligned.
 at::Tensor to_tensor(const ForeignTensor& foreign) {
   const auto count =
       static_cast<std::int64_t>(foreign.bytes.size() / element_bytes(foreign.element));
@@ -44,8 +44,8 @@ at::Tensor to_tensor(const ForeignTensor& foreign) {
   return at::as_strided(memory, foreign.shape, foreign.strides);
 }
 
-// Checks every tensor as check_finite does. Throws Error{kConfig} where the epsilon is 0 and a
-// channel's variance, too: it would divide by 0.
+// Checks every tensor as check_finite does. Throws Error{kConfig} where both the epsilon and a
+// channel's variance are 0, which would divide by 0.
 void check_numbers(const NamedTensors& state, const ModelConfig& config,
                    const std::string& subject) {
   check_finite(state, subject);
@@ -60,7 +60,7 @@ void check_numbers(const NamedTensors& state, const ModelConfig& config,
 
 // --- Detectors ----------------------------------------------------------------------------------
 
-constexpr std::uint64_t kFreshSeed = 1;  // of what a backbone does not have; --init draws it again
+constexpr std::uint64_t kFreshSeed = 1;  // for layers a backbone lacks; --init draws them again
 constexpr std::int64_t kCocoRows = 91;   // torchvision's published detectors: COCO's ids 0 to 90
 
 at::Tensor select_rows(const at::Tensor& layer, int per_location, const ClassRows& classes) {
@@ -72,8 +72,8 @@ double classifier_norm_eps(const std::string& backbone) {
   return is_mobile ? kMobileNetNormEps : kNormEps;
 }
 
-// torchvision runs its published COCO weights of the v1 model, 91 rows, with eps 0 (overwrite_eps);
-// everything else with the default, a backbone with that of its classifier.
+// Returns torchvision's epsilon: 0 for its published COCO weights of the v1 model, 91 rows
+// (overwrite_eps), else the default; for a backbone that of its classifier.
 double default_norm_eps(const Architecture& architecture) {
   if (architecture.backbone_only) return classifier_norm_eps(architecture.backbone);
   const bool published = !architecture.group_norm && architecture.class_rows == kCocoRows;
@@ -106,7 +106,7 @@ ModelConfig model_config(const ImportOptions& options, const Architecture& archi
   return config;
 }
 
-// `classes`: which of its class layer's rows to take.
+// Returns the network's tensors. `classes` names the rows of the class layer to take.
 NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors,
                            const Architecture& architecture, const ClassRows& classes,
                            const std::string& subject) {
@@ -194,7 +194,7 @@ void check_finite(const NamedTensors& state, const std::string& subject) {
 }
 
 ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptions& options) {
-  // What the file holds, and which of its class rows are taken.
+  // The file's network, and the class rows that are taken.
   const Architecture architecture = recognise(tensors, options.weights);
   const std::string names = choose_categories(options, architecture);
   const CategoryMap categories = read_import_categories(names);
@@ -204,7 +204,7 @@ ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptio
           : fit_class_rows(architecture.class_rows, categories, options.weights, names);
   const ModelConfig config = model_config(options, architecture, classes.categories.size());
 
-  // The weights; what a bare backbone does not have is drawn.
+  // A bare backbone gets random values for the layers that it lacks.
   RetinaNet model(config);
   NamedTensors state = foreign_state(tensors, architecture, classes, options.weights);
   check_numbers(state, config, options.weights);
@@ -225,7 +225,7 @@ ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptio
 
 ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOptions& options) {
   const Architecture architecture = recognise_classifier(tensors, options.weights);
-  // Not in the braces of an initialiser: g++ 12 destroys members twice where one throws there.
+  // Not in the braces of an initialiser: g++ 12 destroys members twice when one of them throws.
   ForeignNetwork network;
   network.categories = classifier_categories(options, architecture.class_rows);
   ModelConfig& config = network.config;

@@ -1,5 +1,5 @@
-// From a file's tensors to a network of ours: one way for each task. What comes before and after is
-// the same (import.h).
+// Turns a file's tensors into a network of ours, with one function for each task; import.h does
+// what both share.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace retina {
 
-// What a checkpoint gets.
+// The parts of a checkpoint that come from a foreign file.
 struct ForeignNetwork {
   ModelConfig config{};
   NamedTensors model{};
   Categories categories{};
-  bool backbone_only = false;  // pyramid and heads are place holders
-  std::string summary{};       // what it is, in words
+  bool backbone_only = false;  // pyramid and heads are placeholders
+  std::string summary{};       // description of the network
 };
 
 // Recognises a RetinaNet, or a classifier whose backbone it takes. Throws as import_weights.

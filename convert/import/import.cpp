@@ -27,7 +27,8 @@ bool is_inference_model(const std::string& path) {
   }
 }
 
-// What retina-convert wrote itself is named as what it is, not by how its zip differs from a .pth.
+// Returns the tensors of a .pth file. A file that retina-convert wrote gets an error that says so,
+// instead of one about its container.
 std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string& subject) {
   try {
     ForeignWeights found = parse_pth(file, subject);
@@ -46,7 +47,8 @@ std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string
       "was made from");
 }
 
-// What a second run compares; kept in the checkpoint's config as "import".
+// Returns the identity of an import, which a second run compares; kept in the checkpoint's config
+// as "import".
 std::string import_json(const ImportOptions& options, std::uint64_t source_hash) {
   JsonWriter json;
   json.begin_object();
@@ -63,14 +65,15 @@ std::string file_name_of(const std::string& path) {
   return as_utf8(std::filesystem::path(path).filename().string());
 }
 
-// True when the output already exists and was made from the same inputs; throws when it was made
-// from others.
+// Returns true when the output already exists and was made from the same inputs; throws when it was
+// made from others.
 bool already_imported(const ImportOptions& options, const std::string& made_from) {
   if (!has_file(options.output, "--output")) return false;
   std::error_code ignored;
   if (std::filesystem::equivalent(options.output, options.weights, ignored)) {
     throw Error(ErrorKind::kConfig, cat(options.output, ": is the imported file itself"),
                 "choose another --output");
+    // The output's own record tells whether it is an import, and of which inputs.
   }
   std::string found;
   try {

@@ -31,7 +31,7 @@ std::uint64_t storage_bytes(const PickleValue& storage, const std::string& subje
   return size_bytes;
 }
 
-// Storages of one key are one storage: they must agree.
+// Adds a storage. Storages of one key are one storage: they must agree.
 void add_storage(PthContainer& container, const PickleValue& storage, std::string_view content,
                  const std::string& subject) {
   const std::uint64_t want_bytes = storage_bytes(storage, subject);
@@ -64,7 +64,7 @@ PthContainer open_zip(std::string_view bytes, const std::string& subject) {
   return container;
 }
 
-// Takes pickle after pickle, then the storages, from the front of `bytes`.
+// Reads pickle after pickle, then the storages, from the front of `bytes`.
 class LegacyReader {
  public:
   LegacyReader(std::string_view bytes, const std::string& subject)
@@ -123,7 +123,7 @@ class LegacyReader {
     return count;
   }
 
-  // Each is its number of elements in 8 bytes, then the elements.
+  // Reads storages, each of which is its number of elements in 8 bytes, then the elements.
   void read_storages(const PickleDocument& keys, PthContainer& container) {
     std::map<std::string_view, const PickleValue*> wanted;
     for (const PickleValue& value : container.pickle.values) {

@@ -14,16 +14,16 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kMaxDimensions = 16;
-constexpr std::uint64_t kMaxShare = 4;  // tensors that share a storage count each
-// Of training checkpoints: torchvision's references, torch's ImageNet example, MMDetection, timm,
-// RT-DETR, BasicSR, and what users write after them.
+constexpr std::uint64_t kMaxShare = 4;  // bytes of all copies by the file's: storages may be shared
+// Keys of the weights in training checkpoints: torchvision's references, torch's ImageNet example,
+// MMDetection, timm, RT-DETR, BasicSR, and usual names of users.
 constexpr std::array<std::string_view, 8> kWeightKeys = {
     "model", "state_dict", "model_state_dict", "model_state",
     "net",   "network",    "weights",          "params"};
 constexpr std::array<std::string_view, 9> kAverageKeys = {
     "model_ema", "ema",       "ema_state_dict", "state_dict_ema", "model_ema_state_dict",
     "ema_model", "ema_state", "params_ema",     "averaged_model"};
-// Below such a key: RT-DETR's {"module": ..., "updates": ...}, and wrappers like it.
+// Keys inside such a value: RT-DETR's {"module": ..., "updates": ...}, and similar wrappers.
 constexpr std::array<std::string_view, 4> kInnerKeys = {"module", "state_dict", "model",
                                                         "model_state_dict"};
 constexpr std::size_t kListedKeys = 8;  // in an error message
@@ -67,7 +67,7 @@ class StateDictReader {
     return false;
   }
 
-  // A state dict under one of `keys`, the first of them that `dict` has, or null.
+  // The first of `keys` whose value in `dict` is a state dict, with that dict, or null.
   struct Keyed {
     std::string_view key{};
     const PickleValue* dict = nullptr;
@@ -84,7 +84,7 @@ class StateDictReader {
     }
     return {};
   }
-  // The same, also one dict further down.
+  // As find(), but also searches one dict further down.
   Keyed find_deep(const PickleValue& dict, Keys keys) const {
     if (const Keyed found = find(dict, keys); found.dict != nullptr) return found;
     for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
@@ -101,7 +101,7 @@ class StateDictReader {
 
   struct Choice {
     const PickleValue* dict = nullptr;
-    std::string_view average{}, weights{};  // both, or neither
+    std::string_view average{}, weights{};  // both set, or neither
   };
   Choice state_dict() const {
     const PickleValue& root = pickle_.at(pickle_.root);
@@ -115,7 +115,7 @@ class StateDictReader {
     }
     if (average.dict != nullptr) return {.dict = average.dict};
     if (weights.dict != nullptr) return {.dict = weights.dict};
-    // Last, as a training checkpoint may have a tensor beside its weights: its best accuracy.
+    // Last, since a training checkpoint may have a tensor, its best accuracy, beside its weights.
     if (holds_tensors(root)) return {.dict = &root};
     std::string keys;
     for (std::size_t i = 0; i + 1 < root.items.size() && i / 2 < kListedKeys; i += 2) {
@@ -142,7 +142,7 @@ class StateDictReader {
     return numbers;
   }
 
-  // Elements of the tensor, and from its first to its last one.
+  // Size of a tensor, and distance from its first to its last element, in elements.
   struct Extent {
     std::uint64_t count = 1, span = 1;
   };

@@ -13,14 +13,14 @@
 
 namespace retina {
 
-// The two containers of torch.save, opened: the pickle and the bytes of its storages.
+// An opened container of torch.save: the pickle and the bytes of its storages.
 struct PthContainer {
   PickleDocument pickle{};
-  // By the storages' keys; each has exactly as many bytes as its pickle says.
+  // Bytes of each storage by its key, exactly as many as its pickle says.
   std::map<std::string_view, std::string_view> storages{};
 };
 
-// Takes either container by its first bytes. Throws Error{kData}.
+// Opens either container, told by its first bytes. Throws Error{kData}.
 PthContainer open_container(std::string_view bytes, const std::string& subject);
 
 struct ForeignTensor {
@@ -31,21 +31,21 @@ struct ForeignTensor {
   std::string_view bytes{};
 };
 
-// What a file holds.
+// The tensors of a file.
 struct ForeignWeights {
   std::vector<ForeignTensor> tensors{};  // in the file's order
-  // Where the file holds the weights and their moving average: the keys of the one that was taken,
-  // the average, and of the other; else both are empty.
+  // Keys of the average that was taken and of the weights that were not, where the file holds both;
+  // else both are empty.
   std::string average{}, weights{};
 };
 
-// The tensors of the state dict in `bytes`: of the dict that the file holds, or of that under one
-// of its keys (training checkpoints; "model", "state_dict" and others, kWeightKeys), a moving
-// average (kAverageKeys) before the weights themselves: it is what its training validated. `bytes`
-// must outlive the result. Guarantees that shape and strides span exactly `bytes`, that no tensor
-// has more elements than its storage, and that copies of all `bytes` take at most 4 times the
-// file's size. Throws Error{kData} beginning with `subject`: damaged, cut short, not a .pth file,
-// names that no state dict needs, a tensor outside its storage. Runs no code of the file
+// Returns the tensors of the state dict in `bytes`: the file's own dict, or the one under one of
+// its keys (training checkpoints; "model", "state_dict" and others, kWeightKeys). A moving average
+// (kAverageKeys) has precedence over the weights, since the training validated it. `bytes` must
+// outlive the result. Guarantees that shape and strides span exactly `bytes`, that no tensor has
+// more elements than its storage, and that copies of all `bytes` take at most 4 times the file's
+// size. Throws Error{kData} beginning with `subject`: damaged, cut short, not a .pth file, names
+// that no state dict needs, a tensor outside its storage. Runs no code of the file
 // (tests/fuzz/pth_fuzz.cpp).
 ForeignWeights parse_pth(std::string_view bytes, const std::string& subject);
 

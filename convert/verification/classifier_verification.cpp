@@ -8,7 +8,7 @@
 namespace retina {
 namespace {
 
-// Of the only image of `scores` [1, K].
+// Returns the scores of the only image of `scores` [1, K].
 std::vector<float> row_of(const at::Tensor& scores) {
   const at::Tensor row = scores.cpu().to(at::kFloat).contiguous().flatten();
   return {row.const_data_ptr<float>(), row.const_data_ptr<float>() + row.numel()};

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kIouMargin = 1e-3;
 
-// In units of a pixel, or of a hundredth of `a`'s longer side where that is more: an offset's
-// rounding error is multiplied by the size of the anchor.
+// Returns the largest distance of two sides in pixels, or in hundredths of `a`'s longer side where
+// that is more: an offset's rounding error is multiplied by the size of the anchor.
 double box_distance_px(const ScoredBox& a, const ScoredBox& b) {
   double largest = 0;
   for (std::size_t side = 0; side < 4; ++side) {
@@ -40,7 +40,7 @@ double iou(const ScoredBox& a, const ScoredBox& b) {
   return both > 0 ? both / (area(a) + area(b) - both) : 0;
 }
 
-// One of the two lists, with the places in the other list of its detections' partners.
+// One of the two lists, with the index of each detection's partner in the other list.
 struct Side {
   const std::vector<ScoredBox>& boxes;
   std::vector<bool> paired;
@@ -100,10 +100,10 @@ MatchResult match_detections(const std::vector<ScoredBox>& want, const std::vect
       if (converted.paired[j] || got[j].label != want[i].label) continue;
       const double box_px = box_distance_px(want[i], got[j]);
       const double score = score_distance(want[i], got[j]);
-      // Not ">": a coordinate that is NaN pairs with nothing.
+      // Not ">": a NaN coordinate pairs with nothing.
       if (!(box_px <= kPairedBoxPx && score <= kPairedScore)) continue;
-      // Boxes without area, clipped to an edge, survive NMS in numbers on one place: there the
-      // score alone tells which is which.
+      // NMS keeps many boxes without area in one place, clipped to an edge: there the score alone
+      // tells them apart.
       const double distance = box_px / kBoxTolerancePx + score / kScoreTolerance;
       if (distance >= nearest) continue;
       partner = j;

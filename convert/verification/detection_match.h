@@ -1,5 +1,5 @@
-// Are two lists of detections of one image the same? Beyond rounding, two right answers can differ
-// only where a number lies on a threshold; those cases are told apart from real differences.
+// Compares two lists of detections of one image. Beyond rounding, two right answers can differ only
+// where a number lies on a threshold; those cases are told apart from real differences.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ struct ScoredBox {
   std::int64_t label = 0;
 };
 
-// How the lists were made: where a difference may be a matter of rounding.
+// The settings that made the lists, which show where rounding may explain a difference.
 struct MatchContext {
   double score_threshold = 0.05;
   double nms_threshold = 0.5;
@@ -35,18 +35,18 @@ struct MatchResult {
   std::int64_t paired_count = 0;      // detections with a partner in the other list
   double largest_box_px = 0;          // over the pairs and the four sides; per 100 px of long boxes
   double largest_score = 0;           // over the pairs
-  std::int64_t borderline_count = 0;  // without a partner, but on a threshold
+  std::int64_t borderline_count = 0;  // detections without a partner, but on a threshold
   std::int64_t unexplained_count = 0;
-  std::string first_unexplained{};  // in words
+  std::string first_unexplained{};  // description
 
   void add(const MatchResult& other);
 };
 
 // Pairs detections of equal class within kPairedBoxPx and kPairedScore, each with the nearest in
-// box and score, both by their tolerances: several may have the same box. One without a partner is
-// borderline when its score is within kScoreTolerance of the threshold, when the other list is full
-// and ends above it, or when a box of its class in the other list overlaps it by the NMS threshold
-// +- 1e-3, or by more and is itself without a partner.
+// box and score, both in units of their tolerances: several may have the same box. One without a
+// partner is borderline when its score is within kScoreTolerance of the threshold, when the other
+// list is full and ends above it, or when a box of its class in the other list overlaps it by the
+// NMS threshold +- 1e-3, or by more and is itself without a partner.
 MatchResult match_detections(const std::vector<ScoredBox>& want, const std::vector<ScoredBox>& got,
                              const MatchContext& context);
 

@@ -33,8 +33,9 @@ std::vector<ScoredBox> to_list(const at::Tensor& boxes, const at::Tensor& scores
   return list;
 }
 
-// The training model's way: the loader's resize, the network, postprocess, boxes back to the
-// input's pixels. Lowers `options.score_threshold` as compare_models says.
+// Returns the training model's detections, as an evaluation finds them: the loader's resize, the
+// network, postprocess, boxes back to the input's pixels. Lowers `options.score_threshold` as
+// compare_models says.
 std::vector<ScoredBox> run_reference(RetinaNet& model, const Image& image, c10::Device device,
                                      PostprocessOptions& options) {
   const ModelConfig& config = model.config();
@@ -43,7 +44,7 @@ std::vector<ScoredBox> run_reference(RetinaNet& model, const Image& image, c10::
   const at::Tensor scores = at::sigmoid(all_levels(outputs.logits)).flatten();
   const auto wanted = std::min(kMinCandidates, scores.size(0));
   const at::Tensor best = std::get<0>(scores.topk(wanted));
-  // A hair below the last one, so that rounding moves no candidate across.
+  // A hair below the last candidate, so that rounding moves no candidate across.
   options.score_threshold =
       std::min(options.score_threshold, best[wanted - 1].item<double>() * 0.999);
 
@@ -80,9 +81,9 @@ Anchors reference_anchors(RetinaNet& model, const Image& image, c10::Device devi
           .scores = at::sigmoid(all_levels(outputs.logits)[0]).cpu()};
 }
 
-// The largest, or infinity where one is not finite.
+// Returns the largest element, or infinity where one is not finite.
 double largest(const at::Tensor& differences) {
-  const double found = differences.max().item<double>();  // NaN, where one is
+  const double found = differences.max().item<double>();  // NaN where an element is NaN
   return found <= std::numeric_limits<double>::max() ? found
                                                      : std::numeric_limits<double>::infinity();
 }
@@ -106,8 +107,8 @@ MatchResult compare_models(ConvertedModel converted, RetinaNet& model,
     references.push_back({std::move(found), options.score_threshold});
     lowest = std::min(lowest, options.score_threshold);
   }
-  // Once: the model is compiled again. What scores lower suppresses nothing that
-  // scores higher, so that an image's own threshold can follow.
+  // Set once, since the model is compiled again. A lower score suppresses no higher one, so each
+  // image's own threshold can be applied afterwards.
   converted.set_thresholds({.score = lowest});
   MatchResult total;
   for (std::size_t place = 0; place < references.size(); ++place) {

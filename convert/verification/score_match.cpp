@@ -8,7 +8,7 @@
 namespace retina {
 namespace {
 
-// Infinite where one of the two is not finite.
+// Returns the largest difference, infinite where a number is not finite.
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   RETINA_CHECK(a.size() == b.size());
   double largest = 0;

@@ -1,5 +1,5 @@
-// The verification at the end of a conversion: the written file is opened again and compared with
-// the training model, image by image.
+// Verifies the result of a conversion: the written file is opened again and compared with the
+// training model, image by image.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,22 +22,23 @@ namespace retina {
 struct VerificationInputs {
   const std::vector<Image>& images;
   PostprocessOptions postprocess{};  // as built into a detector's file
-  c10::Device device = c10::kCPU;    // of the training model
+  c10::Device device = c10::kCPU;    // the training model's
 };
 
-// All run both models on every image, one at a time, the training model on what the loader makes of
-// it for an evaluation. `model` is moved to the device and put into evaluation mode.
+// These functions run both models on every image, one at a time; the training model gets the image
+// as the loader prepares it for an evaluation. `model` is moved to the device and put into
+// evaluation mode.
 
-// Detections. Where the score threshold would leave an image fewer than 100 candidates, it is
-// lowered for that image, in both: no detections would verify nothing.
+// Compares detections. Where the score threshold would leave an image fewer than 100 candidates, it
+// is lowered for that image, in both models: no detections would verify nothing.
 MatchResult compare_models(ConvertedModel converted, RetinaNet& model,
                            const VerificationInputs& inputs);
-// Every anchor's box and score, of a detector that suppresses nothing: all are pairs. Throws
-// Error{kAnswerNo} where their numbers of anchors differ; what is not finite differs from
-// everything.
+// Compares every anchor's box and score of a detector that suppresses nothing: all are pairs.
+// Throws Error{kAnswerNo} where the numbers of anchors differ; a value that is not finite differs
+// from everything.
 MatchResult compare_anchors(ConvertedModel converted, RetinaNet& model,
                             const VerificationInputs& inputs);
-// A classifier's scores.
+// Compares a classifier's scores.
 ScoreMatch compare_models(ConvertedModel converted, Classifier& model,
                           const VerificationInputs& inputs);
 
@@ -48,30 +49,31 @@ ScoreMatch compare_models(ConvertedModel converted, Classifier& model,
         "the checkpoint's weights may be extreme; please report it with the checkpoint");
 
 // Throw Error{kAnswerNo} about the model that was to be `output` when the result is beyond
-// tolerance, or nothing was compared. Of a detector: a pair differs by more than kBoxTolerancePx or
-// kScoreTolerance, a detection is unexplained, or more than a quarter lies on a threshold (an
-// untrained model's scores lie so close together that rounding decides a few percent of its ranks).
+// tolerance, or nothing was compared. For a detector: when a pair differs by more than
+// kBoxTolerancePx or kScoreTolerance, a detection is unexplained, or more than a quarter lie on a
+// threshold (an untrained model's scores lie so close together that rounding decides a few percent
+// of its ranks).
 void require_equal(const MatchResult& result, const std::string& output);
 void require_equal(const ScoreMatch& result, const std::string& output);
 
-// The same for rounded weights: when fewer than half of the detections have a partner, when an
-// anchor's score is off by more than a half, when more than a tenth of the images have another best
-// class.
+// Throw the same for rounded weights: when fewer than half of the detections have a partner, when
+// an anchor's score is off by more than a half, when more than a tenth of the images have another
+// best class.
 void require_alike(const MatchResult& result, const std::string& output);
 void require_alike_anchors(const MatchResult& result, const std::string& output);
 void require_alike(const ScoreMatch& result, const std::string& output);
 
-// How good a converted model is on labelled images: what rounding it to 8 bits costs.
+// The metric of a converted model on labelled images, which shows the cost of rounding to 8 bits.
 struct Accuracy {
   std::string name{};  // "AP" of a detector, "top-1 accuracy" of a classifier
   double metric = 0;
   std::int64_t image_count = 0;
 };
-// Whether models with this header answer what can be scored: images of any size in, detections or
+// Returns whether models with this header can be scored: images of any size in, detections or
 // classes out.
 bool can_be_scored(const InferenceHeader& header);
-// On the `image_count` images of lowest id. Throws kConfig when the set is for another task or
-// has other classes, and as detect and classify do.
+// Measures a model on the `image_count` images of lowest id. Throws kConfig when the set is for
+// another task or has other classes; also throws as detect and classify do.
 Accuracy accuracy_on(ConvertedModel model, const ShardSet& shards, int image_count);
 
 }  // namespace retina

@@ -24,7 +24,7 @@ constexpr std::array<Shape, 6> kShapes = {
 constexpr int kBoxCount = 12;
 constexpr std::uint64_t kSeed = 20170807;  // the day of "Focal loss for dense object detection"
 
-// Fills `image` from the numbers of one stream.
+// Fills `image` with a gradient, noise and boxes from one random stream.
 void draw(Image& image, const RandomStream& random) {
   std::uint64_t place = 0;
   const auto below = [&](int bound) {
@@ -53,7 +53,7 @@ void draw(Image& image, const RandomStream& random) {
   }
 }
 
-// `image` cut off to the right and below, or with black there, so that it has this size.
+// Returns `image` in this size: cut off to the right and below, or with black there.
 Image cut_to(const Image& image, PixelSize size) {
   Image result(size.width, size.height);
   const int height = std::min(size.height, image.height), width = std::min(size.width, image.width);

@@ -13,21 +13,21 @@
 
 namespace retina {
 
-// Images of several shapes and contents, always the same: gradients, boxes and noise.
+// Returns images of several shapes and contents, always the same: gradients, boxes and noise.
 std::vector<Image> generated_images(int count);
 
-// `count` images spread over a data set (all, when it has fewer). Throws as ShardSet does, and
-// kData for a record whose JPEG does not decode.
+// Returns `count` images spread over a data set (all, when it has fewer). Throws as ShardSet does,
+// and kData for a record whose JPEG does not decode.
 std::vector<Image> shard_images(const std::string& shards, int count);
 
-// The images cut off to the right and below, or with black there, so that all have this size; as
-// they are where it is unset.
+// Returns the images in this size: cut off to the right and below, or with black there; unchanged
+// where it is unset.
 std::vector<Image> fitted(std::vector<Image> images, const std::optional<PixelSize>& size);
 
-// What a converted model is given: [1, 3, H, W] uint8.
+// Returns the input of a converted model: [1, 3, H, W] uint8.
 at::Tensor planes_of(const Image& image);
 
-// What the training model is given: the image as the loader makes it for an evaluation.
+// The input of the training model: the image as the loader prepares it for an evaluation.
 struct NetworkInputPixels {
   at::Tensor pixels;  // [1, 3, padded] f32
   PixelSize size;     // without padding

@@ -17,7 +17,7 @@
 namespace retina {
 namespace {
 
-// What ranks send each other: texts without zero bytes, one after the other.
+// Encodes texts without zero bytes, one after the other, for the other ranks.
 std::string join(const std::vector<std::string>& fields) {
   std::string bytes;
   for (const std::string& field : fields) {
@@ -72,7 +72,7 @@ ImageListing listing_of(std::string_view bytes) {
   return listing;
 }
 
-// `place` is that in the listing.
+// `place` is the file's index in the listing.
 std::vector<std::string> fields_of(std::size_t place, const LookedAt& file) {
   const FoundImage& image = file.image;
   const FileProblem problem = file.problem.value_or(FileProblem{});

@@ -1,5 +1,5 @@
-// The files that --images names, found and looked at by all ranks together, and those that turn out
-// not to decode.
+// Finds the files that --images names, with all ranks sharing the work, and collects those that do
+// not decode.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,20 @@ struct FoundFiles {
   std::vector<SkippedFile> skipped{};
 };
 
-// With --tile an image need not fit into memory.
+// The limits of an image. With --tile it need not fit into memory.
 struct ImageLimits {
   std::uint64_t pixels = kDefaultMaxPixels, file_bytes = kMaxImageFileBytes;
 };
 ImageLimits limits_of(const EvalOptions& options);
 
-// Rank 0 lists the files, every rank looks at its share of them, all get the whole but for folders
-// that were skipped, which rank 0 alone gets. Collective. Throws as list_images() and look_at().
+// Finds and checks the files: rank 0 lists them, every rank checks its share, and all ranks get the
+// whole result except for skipped folders, which only rank 0 gets. Collective. Throws as
+// list_images() and look_at().
 FoundFiles find_files(const EvalOptions& options, Communicator& ranks);
 
-// An image that does not decode, by its place, and why.
+// The index of an image that does not decode, and the reason.
 using SkippedPlace = std::pair<std::size_t, FileProblem>;
-// All ranks' on rank 0, nothing elsewhere. Collective.
+// Returns all ranks' on rank 0, nothing elsewhere. Collective.
 std::vector<SkippedPlace> gather_places(const std::vector<SkippedPlace>& own, Communicator& ranks);
 
 }  // namespace retina

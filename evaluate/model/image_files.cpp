@@ -34,13 +34,13 @@
 namespace retina {
 namespace {
 
-// So many skipped files are named on stderr; left_out.json has all.
+// Number of skipped files named on stderr; left_out.json has all.
 constexpr std::size_t kNamedFiles = 50;
 constexpr int kWritingThreads = 8;
-// Of a large image's parts that are drawn in full size.
+// Side of the parts of a large image that are drawn in full size.
 constexpr int kDrawnTilePx = 1024;
 
-// By names and content.
+// Hashes names and content.
 std::string content_hash(const std::vector<FoundImage>& images) {
   Hasher hasher;
   for (const FoundImage& one : images) {
@@ -52,7 +52,8 @@ std::string content_hash(const std::vector<FoundImage>& images) {
 
 // --- Files that are skipped ----------------------------------------------------------------------
 
-// The path of a file whose name is relative to the one folder of --images, if there is one.
+// Returns the path of a file, whose name is relative to the one folder of --images, if there is
+// one.
 std::string path_text(const EvalOptions& options, const SkippedFile& file) {
   const bool is_in_folder = options.images.size() == 1 && is_folder(options.images.front());
   return escaped(is_in_folder ? cat(options.images.front(), "/", file.name) : file.name,
@@ -69,7 +70,7 @@ void warn_of_skipped(const EvalOptions& options, const std::vector<SkippedFile>&
   }
 }
 
-// "2 damaged, 1 format".
+// Returns a text like "2 damaged, 1 format".
 std::string counted_kinds(const std::vector<SkippedFile>& files) {
   std::map<std::string, int> counts;
   for (const SkippedFile& file : files) ++counts[file.problem.kind];
@@ -91,7 +92,8 @@ std::string skipped_json(const std::vector<SkippedFile>& files) {
   return json.end_array().pretty_text();
 }
 
-// Of one file its reason; of several, the first are named on stderr, too.
+// Returns the error for no usable file: a single file's reason; the first of several are named on
+// stderr, too.
 Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>& files) {
   if (files.size() == 1) {
     return {ErrorKind::kData,
@@ -107,11 +109,11 @@ Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>&
           cat("give --images ", kImageFormats, " files")};
 }
 
-// --- Where they lie ---------------------------------------------------------------------------
+// --- Geographic positions ------------------------------------------------------------------------
 
 using AllGeoTags = std::vector<std::optional<GeoTags>>;
 
-// Of `images`; a file that is gone has none.
+// Returns the tags of `images`; a file that is gone has none.
 AllGeoTags geo_tags_of(const std::vector<ImageRoot>& roots,
                        const std::vector<const FoundImage*>& images) {
   AllGeoTags tags;
@@ -123,7 +125,8 @@ AllGeoTags geo_tags_of(const std::vector<ImageRoot>& roots,
   return tags;
 }
 
-// Before anything is detected: the images have one coordinate system, and one of them has any.
+// Throws kConfig, before anything is detected, unless the images share one coordinate system and at
+// least one of them has it.
 void check_geo_tags(const FoundFiles& found) {
   std::vector<const FoundImage*> images;
   std::vector<ImageInfo> infos;
@@ -143,7 +146,7 @@ void check_geo_tags(const FoundFiles& found) {
 
 // --- The output ---------------------------------------------------------------------------------
 
-// Rank 0. Phones store upright photographs so.
+// Warns of images that are stored rotated, as phones store upright photographs; rank 0.
 void warn_of_turned(const std::vector<FoundImage>& images, bool has_tiles) {
   const auto turned = std::count_if(images.begin(), images.end(),
                                     [](const auto& one) { return one.orientation != 1; });
@@ -153,8 +156,8 @@ void warn_of_turned(const std::vector<FoundImage>& images, bool has_tiles) {
               has_tiles ? "with --tile" : "without --exif apply");
 }
 
-// What is known on rank 0 in the end, and its files: the images that were used, with ids 1, 2, ...
-// by name, and what was found on them.
+// The result on rank 0 and its files: the images that were used, with ids 1, 2, ... by name, and
+// their detections.
 class ImageFilesOutput {
  public:
   ImageFilesOutput(const EvalOptions& options, const ImageFiles& source,
@@ -165,7 +168,8 @@ class ImageFilesOutput {
         category_map_(categories),
         ranks_(ranks) {}
 
-  // `detections` and `undecodable` are the source's, whose ids are place + 1.
+  // Resolves ids, skipped files and positions. `detections` and `undecodable` are the source's,
+  // whose ids are place + 1.
   void settle(FoundFiles found, std::vector<Detection> detections,
               const std::vector<SkippedPlace>& undecodable);
   void publish(const EvaluationFolder& folder);
@@ -187,10 +191,10 @@ class ImageFilesOutput {
   const CategoryMap category_map_;
   Communicator& ranks_;
   std::vector<std::size_t> places_{};  // id - 1 -> place in the source
-  std::vector<ImageInfo> images_{};    // names as they are
+  std::vector<ImageInfo> images_{};    // names as the file system has them
   std::vector<Detection> detections_{};
   std::vector<SkippedFile> skipped_{};
-  AllGeoTags geo_tags_{};  // of images_, where they are asked for
+  AllGeoTags geo_tags_{};  // tags of images_, for GeoJSON
 };
 
 void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detections,
@@ -202,17 +206,17 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
     used[place] = true;
   }
   for (const auto& [place, problem] : undecodable) {
-    if (!used[place]) continue;  // an earlier tile has said so
+    if (!used[place]) continue;  // reported by an earlier tile
     used[place] = false;
     skipped_.push_back({.name = found.images[place].name, .problem = problem});
   }
-  std::erase_if(detections_, [&](const Detection& one) {  // of tiles that did decode
+  std::erase_if(detections_, [&](const Detection& one) {  // even of tiles that did decode
     return !used[static_cast<std::size_t>(one.image_id - 1)];
   });
   std::sort(skipped_.begin(), skipped_.end(),
             [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
   std::vector<const FoundImage*> located;
-  // Ids without gaps, also for the detections.
+  // Gives ids without gaps, also to the detections.
   std::vector<std::int64_t> id_of(used.size());
   for (std::size_t place = 0; place < used.size(); ++place) {
     if (!used[place]) continue;
@@ -233,7 +237,8 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
   }
 }
 
-// The first images by id with a detection worth drawing; returns how many.
+// Draws the first images by id with a detection above the threshold; returns the number of
+// drawings.
 std::size_t ImageFilesOutput::draw(const EvaluationFolder& folder) const {
   std::vector<std::size_t> chosen;  // ids - 1
   for (std::size_t i = 0; i < images_.size(); ++i) {
@@ -270,7 +275,8 @@ void ImageFilesOutput::write_drawn(const EvaluationFolder& folder, const ImageIn
                         encode_jpeg(image, kDrawnQuality));
 }
 
-// A large image as a smaller copy and, in full size, where most was found; returns how many.
+// Draws a large image as a smaller copy, and the tiles with most detections in full size; returns
+// the number of drawings.
 std::size_t ImageFilesOutput::draw_parts(const EvaluationFolder& folder, std::size_t i,
                                          std::size_t most) const {
   const ImageInfo& info = images_[i];
@@ -303,7 +309,7 @@ std::size_t ImageFilesOutput::draw_parts(const EvaluationFolder& folder, std::si
 void ImageFilesOutput::write_yolo(const EvaluationFolder& folder) const {
   write_file_atomically(folder.yolo_data_path(), yolo_data(category_map_));
   Progress progress("writing", static_cast<std::int64_t>(images_.size()), "label files");
-  constexpr std::size_t kAtOnce = 256;  // each waits for the disk: they do so together
+  constexpr std::size_t kAtOnce = 256;  // files that wait for the disk at the same time
   for (std::size_t begin = 0; begin < images_.size(); begin += kAtOnce) {
     const std::size_t count = std::min(kAtOnce, images_.size() - begin);
     for_each_parallel(count, kWritingThreads, [&](std::size_t i) {
@@ -322,10 +328,10 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
   write_file_atomically(folder.skipped_path(), skipped_json(skipped_));
   if (images_.empty()) throw nothing_usable(options_, skipped_);
   warn_of_skipped(options_, skipped_);
-  // What goes by the files' names as they are ...
+  // Drawings and labels go by the files' names as they are ...
   const std::size_t drawn_count = draw(folder);
   if (options_.output_format == OutputFormat::kYolo) write_yolo(folder);
-  // ... and what has them in UTF-8. images.json comes last: it marks the end.
+  // ... the other files have them in UTF-8. images.json comes last and marks the end.
   for (ImageInfo& image : images_) image.file_name = as_utf8(image.file_name);
   write_results(folder.detections_path(), detections_, [&](std::int64_t image_id) {
     return std::string_view(images_[static_cast<std::size_t>(image_id - 1)].file_name);
@@ -365,8 +371,8 @@ void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_co
   }
 }
 
-// The folder on rank 0, ready for the results, which may be in it already: then nothing. Throws
-// where nothing can be used.
+// Opens the folder on rank 0, ready for the results; returns null when it holds them already.
+// Throws where no image can be used.
 std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const Cli& cli,
                                               const FoundFiles& found) {
   if (found.images.empty()) throw nothing_usable(options, found.skipped);

@@ -25,7 +25,7 @@ namespace retina {
 
 namespace {
 
-constexpr std::size_t kListedNames = 5;  // in an error message
+constexpr std::size_t kListedNames = 5;  // names in an error message
 
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
@@ -36,7 +36,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-// Names of `these` that are not in `others`.
+// Returns the names of `these` that are not in `others`.
 std::vector<std::string> missing(const std::vector<std::string>& these,
                                  const std::vector<std::string>& others) {
   std::vector<std::string> names;
@@ -53,7 +53,8 @@ Network& as_network(std::unique_ptr<Classifier>& network) {
   return *network;
 }
 
-// A training that diverged would look as if it found nothing.
+// Throws for weights that are not finite: the result of a diverged training would look as if it
+// found nothing.
 void check_finite(const Checkpoint& checkpoint, const std::string& path) {
   for (const auto& [name, tensor] : checkpoint.model) {
     if (!tensor.is_floating_point() || at::isfinite(tensor).all().item<bool>()) continue;
@@ -94,7 +95,7 @@ ConvertedModel load_converted(const EvalOptions& options, LoadedModel::About& ab
   about.limits.score_threshold = options.score_threshold.value_or(model.header().score_threshold);
   about.limits.max_detections = options.max_detections.value_or(model.header().max_detections);
   if (model.header().task == Task::kDetection) model.check_postprocess();
-  if (model.header().task == Task::kClassification) return model;  // has none
+  if (model.header().task == Task::kClassification) return model;  // a classifier has no thresholds
   model.set_thresholds({.score = options.score_threshold,
                         .nms = options.nms_threshold,
                         .max_detections = options.max_detections});
@@ -132,7 +133,7 @@ void check_same_classes(const Categories& model, const Categories& data,
 
 LoadedModel::LoadedModel(const EvalOptions& options, const c10::Device& device)
     : path_(options.model), model_(load(options, device, about_)) {
-  release_freed_memory();  // the checkpoint's
+  release_freed_memory();  // that of the checkpoint
 }
 
 std::string LoadedModel::kind() const {

@@ -1,4 +1,4 @@
-// A model file of either kind and task, ready to run.
+// A model file, checkpoint or converted model, of either task, ready to run.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -27,33 +27,33 @@ namespace retina {
 
 class LoadedModel {
  public:
-  // Tells checkpoint and converted model apart by their content. Throws kNoInput, kIo, kData
-  // (damaged, neither kind), kConfig (a precision that it does not have).
+  // Opens a checkpoint or a converted model, told apart by their content. Throws kNoInput, kIo,
+  // kData (damaged, neither kind), kConfig (a precision that the model does not have).
   LoadedModel(const EvalOptions& options, const c10::Device& device);
 
-  // "checkpoint" or "converted model".
+  // Returns "checkpoint" or "converted model".
   std::string kind() const;
   Task task() const;
   const Categories& categories() const { return about_.categories; }
-  // Of the samples that it takes.
+  // Returns the normalisation of the samples that it takes.
   Normalisation normalisation() const;
-  // How large it sees images, of a detector.
+  // Returns the scale at which a detector sees images.
   const ModelScale& scale() const { return about_.scale; }
-  // What its thresholds cost AP, or "".
+  // Returns a warning that its thresholds lower AP, or "".
   std::string capped_ap() const;
-  // Collective; see shared/evaluation/predict/detect.h. Throws kData, too, for a box or a score
-  // that is not finite.
+  // Detects on all samples; see shared/evaluation/predict/detect.h. Throws kData, too, for a box or
+  // a score that is not finite. Collective.
   std::vector<Detection> detect_all(const PredictionInput& input, const DetectOptions& options);
-  // The same of a classifier; see shared/evaluation/predict/classify.h.
+  // Does the same with a classifier; see shared/evaluation/predict/classify.h.
   std::vector<ClassOutcome> classify_all(const ShardSet& shards, Communicator& ranks,
                                          const DetectOptions& options);
 
   using Model = std::variant<RetinaNet, std::unique_ptr<Classifier>, ConvertedModel>;
-  // What its file says beside the network.
+  // The facts in the file beside the network.
   struct About {
     Categories categories{};
     ModelScale scale{};
-    PostprocessOptions limits{};  // those that count: the command line's, else the model's own
+    PostprocessOptions limits{};  // effective ones: the command line's, else the model's own
   };
 
  private:
@@ -62,25 +62,27 @@ class LoadedModel {
   Model model_;
 };
 
-// What the command line says of detecting on `device`.
+// Returns the command line's settings for detecting on `device`.
 DetectOptions detect_options(const EvalOptions& options, const c10::Device& device,
                              const Communicator& ranks);
 
-// A line of progress over rank 0's images or tiles, for DetectOptions::on_progress; nothing on
+// Returns a progress line over rank 0's images or tiles, for DetectOptions::on_progress; nothing on
 // other ranks.
 std::function<void(std::int64_t, std::int64_t)> progress_line(const Communicator& ranks,
                                                               const char* doing,
                                                               const char* unit = "images");
 
-// The sources' tiles as the command line asks for them; nothing without --tile.
+// Returns the sources' tiles as the command line asks for them; null without --tile.
 std::unique_ptr<TiledSource> tiled(const RowSource& images, const EvalOptions& options);
 
-// What decides the detections. Inputs count by content, so that moved files are the same
-// evaluation: `input_hash` is that of the images, which `input_key` names ("data" or "images").
+// Returns the inputs and settings that decide the detections. Inputs count by content, so that
+// moved files are the same evaluation: `input_hash` is that of the images, which `input_key` names
+// ("data" or "images").
 EvalIdentity detection_identity(const EvalOptions& options, const char* input_key,
                                 const std::string& input_hash);
 
-// Throws Error{kConfig} naming the classes that only one of them has, or where their order differs.
+// Throws Error{kConfig} naming the classes that only one of the two has, or where their order
+// differs.
 void check_same_classes(const Categories& model, const Categories& data,
                         const std::string& subject);
 

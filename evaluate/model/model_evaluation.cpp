@@ -30,7 +30,7 @@ namespace retina {
 
 namespace {
 
-// Sets the process up to compute as the options say.
+// Sets up the process as the options say, and returns the device.
 c10::Device prepare_device(const EvalOptions& options, Communicator& ranks) {
   const std::vector<RankGpus> gpus = gpus_of_ranks(ranks, visible_gpus());
   c10::Device device = choose_device(options.device);
@@ -65,13 +65,13 @@ int evaluate_on_files(const EvalOptions& options, const Cli& cli, const c10::Dev
                 "pack the images with coco-pack --format folders and give --data");
   });
   detect_image_files(options, cli, *model, device, ranks);
-  // Rank 0 may still draw, and a rank that has left does not wait long for the others.
+  // Rank 0 may still be drawing, and the others do not wait long for a rank that has left.
   ranks.barrier();
   return 0;
 }
 
-// A model on a set of shards. Every rank has one; the output folder, and what it may hold already,
-// is on rank 0.
+// An evaluation of a model on a set of shards. Every rank has one; the output folder, and a result
+// that it may hold already, are on rank 0.
 class ShardEvaluation {
  public:
   ShardEvaluation(const EvalOptions& options, const Cli& cli, const c10::Device& device,
@@ -94,8 +94,8 @@ class ShardEvaluation {
     done_metric_ = folder_->begin(identity, cli_.effective(), options_.overwrite);
   }
 
-  // Runs the model on all ranks and scores on rank 0, or says that it is done. Collective; returns
-  // the exit code.
+  // Runs the model on all ranks and scores on rank 0, or reports that this is done. Returns the
+  // exit code. Collective.
   int run() {
     if (ranks_.all_reduce_max(done_metric_ ? 1 : 0) != 0) return done_metric_ ? tell_done() : 0;
     const DetectOptions running = detect_options(options_, device_, ranks_);
@@ -161,7 +161,7 @@ class ShardEvaluation {
     return folder_ ? as_io_error([&] { return score(detections); }) : 0;
   }
 
-  // On rank 0. The other ranks wait for it, which reads every record again.
+  // Scores on rank 0, which reads every record again, while the other ranks wait.
   int score(const std::vector<Detection>& detections) {
     const auto on_progress = [&] { tell_progress(ranks_); };
     folder_->check_present();
@@ -201,7 +201,7 @@ class ShardEvaluation {
   std::optional<ShardSet> shards_;
   std::optional<LoadedModel> model_;
   std::unique_ptr<EvaluationFolder> folder_;  // on rank 0
-  std::optional<double> done_metric_;         // of a finished one: AP, or top-1 accuracy
+  std::optional<double> done_metric_;  // metric of a finished evaluation: AP, or top-1 accuracy
 };
 
 }  // namespace
@@ -209,12 +209,12 @@ class ShardEvaluation {
 extern "C" int retina_evaluate_model(const EvalOptions& given, const Cli& cli,
                                      Communicator& ranks) {
   EvalOptions options = given;
-  // Chosen once: a run that still trains may have another best a moment later.
+  // Chosen once: a run that is still training may have another best checkpoint a moment later.
   if (ranks.is_root()) {
     std::string near = is_url(options.data) ? "" : options.data;
     if (!options.images.empty()) {
       near = options.images.front();
-      near.resize(std::min(near.size(), near.find_first_of("*?[")));  // what a glob begins with
+      near.resize(std::min(near.size(), near.find_first_of("*?[")));  // the part before a glob
     }
     options.model =
         resolve_checkpoint(resolve_name(options.model, {.option = "--model", .near = near}));

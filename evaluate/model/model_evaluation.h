@@ -1,4 +1,4 @@
-// retina-eval with a model: the half that needs LibTorch. It is linked into a library that is
+// The part of retina-eval that runs a model and needs LibTorch. It is linked into a library that is
 // opened only when a model is given (evaluate/model_library.h), so that scoring starts at once.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace retina {
 
-// All ranks enter; rank 0's exit code is everybody's.
+// Evaluates on all ranks; every rank returns rank 0's exit code.
 extern "C" int retina_evaluate_model(const EvalOptions& options, const Cli& cli,
                                      Communicator& ranks);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMostReduction = 3, kMostTileRatio = 1.5;
 
-// "2.4".
+// Returns a text like "2.4".
 std::string factor_text(double factor) {
   return shortest(std::round(10 * factor) / 10);
 }

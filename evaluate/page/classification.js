@@ -12,7 +12,7 @@ const CLASS_COLUMNS = [
    hint: "Images taken for the class"},
 ];
 const MOST_PAIRS = 24;
-const MOST_CLASSES = 20;  // of more the list of confusions alone is shown
+const MOST_CLASSES = 20;  // with more, only the list of confusions is shown
 
 // Mistaken images with their true and their predicted class.
 
@@ -33,7 +33,7 @@ function gallery(list) {
     make("span", {}, `${confidence(image)} · ${imageName(image)}`)], "card")));
 }
 
-// The image beside the best classes.
+// Shows the image beside its best classes.
 function viewImage(image) {
   const isTrue = (id) => String(id) === String(image.category_id);
   return {title: imageName(image), content: [

@@ -1,8 +1,8 @@
-// The page of a comparison of two detectors or of two classifiers: compare.json made visible.
+// The page of a comparison of two detectors or of two classifiers; renders compare.json.
 
 const comparison = page.data;
 const isClassification = Boolean(comparison.task);
-const MOST_LABELS = 5;  // top-5 says something of more classes only
+const MOST_LABELS = 5;  // top-5 needs more classes than that to mean anything
 
 const exists = (value) => value !== null && value !== undefined;
 const signed = (value, text = threeDecimals) => (exists(value) ? `${value > 0 ? "+" : ""}${text(value)}` : NONE);
@@ -11,19 +11,20 @@ const intervalText = (interval) => (interval ? interval.map((end) => signed(end)
 const nameOf = ({name, category_id: id}) => plain(name) || `category ${id}`;
 const imageName = ({file_name: name, image_id: id}) => (name ? `${plain(name)} (image ${id})` : `image ${id}`);
 
-// What tells the two folders apart: "A: base" and "B: new" of runs/base/eval and runs/new/eval.
+// Names that tell the two folders apart: "A: base" and "B: new" for runs/base/eval and
+// runs/new/eval.
 const paths = [comparison.a, comparison.b].map((path) => path.split("/").filter(Boolean));
 let last = -1;
 while (paths[0].at(last) && paths[0].at(last) === paths[1].at(last)) last -= 1;
 const [A, B] = ["a", "b"].map((side, i) => `${side.toUpperCase()}: ${plain(paths[i].at(last) || comparison[side])}`);
 
-// To an image on the page of a side, where that has one.
+// Returns a link to an image on the page of a side, where that has one.
 function link(side, id, text) {
   const path = comparison[`page_${side}`]?.split("/").map(encodeURIComponent).join("/");
   return path ? make("a", {href: `${path}#image=${id}`}, text) : text;
 }
 
-// Its mark stands in front, so that the numbers stay below each other.
+// Returns a row. Its mark stands in front, so that the numbers stay below each other.
 function changeRow(name, {a, b, difference, interval}, ...more) {
   return [name, num(a), num(b), signed(difference),
     `${excludesZero(interval) ? "● " : ""}${intervalText(interval)}`, ...more];
@@ -33,7 +34,8 @@ const changed = comparison.per_class.filter((one) => exists(one.difference))
   .sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference));
 const COLUMNS = [A, B, "B − A", "95 % interval"];
 
-// What only one of the two has right, the most confident mistakes of the other first.
+// Returns the images that only one of the two has right, the most confident mistakes of the other
+// first.
 function flipsTable(title, images) {
   const names = new Map(comparison.per_class.map((one) => [String(one.category_id), nameOf(one)]));
   const name = (id) => names.get(String(id)) || `category ${id}`;

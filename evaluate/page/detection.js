@@ -1,6 +1,6 @@
 // The page of a detector's evaluation.
 
-// The kinds of errors: what they are called, and what helps against them.
+// The kinds of errors: their names, and advice against them.
 
 const FAULTS = {
   classification: {
@@ -39,13 +39,15 @@ const FAULTS = {
   },
 };
 
-// The best detections of an image and class that the metrics count: COCO's 100, or --count-best.
+// The number of detections of an image and class, best first, that the metrics count: COCO's 100,
+// or --count-best.
 const countBest = metrics.count_best;
 const AR_NAME = `AR${countBest}`, AR_DETAIL = `${count(countBest)} detections per image`;
 
-// Precision over recall.
+// Precision-recall curves.
 
-// The line through the precisions at recall 0, .01, ..., 1, on a unitPlot. It ends where recall does.
+// Draws the line through the precisions at recall 0, .01, ..., 1, on a unitPlot. It ends where
+// recall does.
 function curvePath({px, py}, precisions, style) {
   const last = precisions.length - 1 - [...precisions].reverse().findIndex((p) => p > 0);
   const points = last === precisions.length ? [[0, 0]] :
@@ -61,7 +63,7 @@ const CURVES = {
   curve_mean: {name: "mean of IoU .50 to .95", stat: "AP", style: "s2"},
 };
 
-// The three curves of one class, with the best threshold's point.
+// Draws the three curves of one class, with the best threshold's point.
 function classCurves(one) {
   const chart = unitPlot("recall", "precision", `Precision over recall of ${plain(one.name)}`), {plot} = chart;
   for (const [key, {style}] of Object.entries(CURVES)) {
@@ -77,7 +79,7 @@ function classCurves(one) {
   return [legend(entries), plot];
 }
 
-// All classes faint, their mean bold; pointing at a line names its class.
+// Draws all classes faint, their mean bold; pointing at a line names its class.
 function overallCurves() {
   const area = make("div", {});
   const caption = make("p", {class: "note", "aria-live": "polite"});
@@ -135,7 +137,7 @@ function overallCurves() {
 
 // Images with their boxes: ground truth dashed, detections solid and coloured by fault.
 
-// Detections below are not drawn; the slider over the worst images moves it.
+// Lowest score of drawn detections; the slider over the worst images moves it.
 let drawnScore = metrics.confusion ? metrics.confusion.scores[metrics.confusion.chosen] : .3;
 
 const FEW_BOXES = 12;
@@ -144,7 +146,7 @@ const isWrong = (found) => found.fault !== null && found.fault !== "ignored";
 const isDrawn = (found) => found.score >= drawnScore;
 const area = ({bbox}) => bbox[2] * bbox[3];
 
-// Detections are named above their box, ground truth below: they often lie on one another.
+// Returns a box. Detections are named above it, ground truth below: they often lie on one another.
 function boxElement(image, {bbox, text, style, faint}) {
   const [x, y, width, height] = bbox;
   const percent = (part, whole) => `${(part / whole * 100).toFixed(3)}%`;
@@ -160,14 +162,14 @@ function boxElement(image, {bbox, text, style, faint}) {
   return element;
 }
 
-// The image, or a plain panel of its proportions. Options: `truths`, `found` (draw them; default
-// both), `labels` ("all", or only where they tell something), `concerns` (what is not is faint),
-// `crop` (a box: only it and what is around).
+// Returns the image, or a plain panel of its proportions. Options: `truths`, `found` (draw them;
+// default both), `labels` ("all", or only where they say something), `concerns` (all else is
+// faint), `crop` (a box: only it and its surroundings).
 function frame(image, options = {}) {
   const {truths = true, found = true, labels = "some", concerns = () => true, crop} = options;
   const source = imageUrls[image.image_id];
   const shown = image.found.filter(isDrawn);
-  // Without an image only names tell what is there, as long as they leave room for the boxes.
+  // Without an image only names identify boxes, as long as they leave room for these.
   const named = labels === "all" || (!source && shown.length <= FEW_BOXES);
   const inner = make("div", {class: "inner"});
   if (source) inner.append(make("img", {src: source, alt: "", draggable: "false"}));
@@ -197,7 +199,7 @@ function frame(image, options = {}) {
   return element;
 }
 
-// Shows the box with about its own size around it.
+// Shows the box and about its own size around it.
 function cropTo(element, inner, image, [x, y, width, height]) {
   const side = Math.min(Math.max(image.width, image.height), 2.2 * Math.max(width, height, 24));
   const left = Math.max(0, Math.min(x + width / 2 - side / 2, image.width - side));
@@ -209,7 +211,7 @@ function cropTo(element, inner, image, [x, y, width, height]) {
   inner.style.top = `${-top / side * 100}%`;
 }
 
-// "5 objects, 2 missed; 6 found, 1 wrong"
+// Returns a text like "5 objects, 2 missed; 6 found, 1 wrong".
 function tally(image) {
   const objects = image.truths.filter((one) => !one.crowd);
   const missed = objects.filter((one) => one.missed).length;
@@ -236,7 +238,7 @@ function boxLegend() {
     entry("found ignored", "ignored"));
 }
 
-// Ground truth and detections side by side; what does not concern `options` is faint.
+// Shows ground truth and detections side by side; all that does not concern `options` is faint.
 function viewImage(image, options = {}) {
   const pane = (title, what) => make("div", {class: "pane"}, make("h3", {}, title),
     frame(image, {...what, labels: "all", concerns: options.concerns}));
@@ -247,16 +249,17 @@ function viewImage(image, options = {}) {
     boxLegend()]};
 }
 
-// The confusion matrix at a score that a slider chooses: truth in rows, found in columns; the last
-// column is what was missed, the last row what was found where nothing is.
+// The confusion matrix at a score that a slider chooses: truth in rows, detections in columns; the
+// last column has missed objects, the last row detections where nothing is.
 
 const confusion = metrics.confusion;
 let scorePlace = confusion ? confusion.chosen : 0;
-const MOST_CLASSES = 120;  // more make no readable matrix: those with the most confusions are shown
+const MOST_CLASSES = 120;  // a larger matrix is not readable: the classes with most confusions are shown
 const countAt = (cell) => cell.counts[scorePlace];
 (confusion?.cells || []).forEach((cell) => cells.set(cellKey(cell.truth, cell.found), cell));
 
-// All objects of a class, or all that was found where nothing is.
+// rowSum() returns the objects of a class or, as nothingFound counts them, the detections where
+// nothing is.
 let nothingFound = 0;
 function rowSum(truth) {
   return truth === BACKGROUND ? nothingFound : confusion.truth_counts[truth];
@@ -477,7 +480,7 @@ function faultsCard(split) {
       "Counts are of all detections, whatever their score; the confusions count from a score on, and miss more."));
 }
 
-// The classes with the most errors of a kind.
+// Returns the classes with the most errors of a kind.
 function faultClasses(kind) {
   if (classes.length < 2) return null;
   const most = classes.map((one, place) => ({place, n: one.faults?.[kind] || 0}))
@@ -518,7 +521,7 @@ const WORST = {
     },
   },
 };
-const redrawWorst = {};  // kind -> fills its panel
+const redrawWorst = {};  // kind -> function that fills its panel
 
 function showWorst(worst) {
   const kinds = Object.keys(WORST).filter((kind) => worst?.[kind]?.length);

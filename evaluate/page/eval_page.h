@@ -10,6 +10,6 @@ namespace retina {
 inline constexpr const char* kEvaluationTitle = "Evaluation";
 extern const EmbeddedText kDetectionScript;
 extern const EmbeddedText kClassificationScript;
-extern const EmbeddedText kComparisonScript;  // of both tasks
+extern const EmbeddedText kComparisonScript;  // for both tasks
 
 }  // namespace retina

@@ -1,10 +1,11 @@
-// What the pages of a detector's and of a classifier's evaluation share: names, table of classes, confusion,
-// the sheet over the page. Each page's own script adds: countAt(cell), rowSum(truth), cellText(truth, found),
-// describeCell(truth, found), cellTitle(truth, found), cellImages(truth, found), classDetails(place).
+// Shared by the pages of a detector's and of a classifier's evaluation: names, table of classes,
+// confusion, the sheet over the page. Each page's own script adds: countAt(cell), rowSum(truth),
+// cellText(truth, found), describeCell(truth, found), cellTitle(truth, found), cellImages(truth,
+// found), classDetails(place).
 
 const metrics = page.data;  // metrics.json
 const classes = metrics.per_class;
-const BACKGROUND = -1;  // in place of a class: nothing there, or nothing found
+const BACKGROUND = -1;  // index in place of a class: nothing is there, or nothing was found
 const placeOfCategory = new Map(classes.map((one, place) => [String(one.category_id), place]));
 const drawnImages = new Map((metrics.images || []).map((one) => [String(one.image_id), one]));
 const MOST_LISTED = 50, MOST_EXAMPLES = 12;
@@ -21,7 +22,7 @@ function categoryName(id) {
   return place === undefined ? `category ${id}` : className(place);
 }
 
-// By its file's name, which every image has whose id stands in metrics.json.
+// Returns the name of the image's file; every image whose id stands in metrics.json has one.
 function nameOfImage(id) {
   const listed = (metrics.file_names || {})[String(id)];
   return plain(listed || drawnImages.get(String(id))?.file_name || "") || `image ${id}`;
@@ -29,7 +30,7 @@ function nameOfImage(id) {
 
 const imageName = (image) => nameOfImage(image.image_id);
 
-// The table of classes; a row opens its class.
+// Returns the table of classes; a row opens its class.
 function classTable(columns, explanation) {
   return sortedTable({
     id: "class-table", items: classes, one: "class", many: "classes", explanation, open: openClass,
@@ -37,7 +38,8 @@ function classTable(columns, explanation) {
   });
 }
 
-// Cells of the confusion matrix that occur, by cellKey: {truth, found, ...}, places in `classes`.
+// Cells of the confusion matrix that occur, by cellKey: {truth, found, ...}, indices into
+// `classes`.
 const cells = new Map();
 const cellAt = (truth, found) => cells.get(cellKey(truth, found));
 const countOf = (truth, found) => (cellAt(truth, found) ? countAt(cellAt(truth, found)) : 0);
@@ -47,7 +49,7 @@ function share(truth, found) {
   return sum > 0 ? countOf(truth, found) / sum : null;
 }
 
-// Cells by falling count.
+// Returns cells by falling count.
 function confusionsOf(wanted) {
   return [...cells.values()].filter((cell) => wanted(cell) && countAt(cell) > 0)
     .sort((a, b) => countAt(b) - countAt(a));
@@ -66,8 +68,8 @@ function confusionList(list, text) {
     make("span", {class: "number soft"}, num(share(cell.truth, cell.found))))));
 }
 
-// The most frequent confusions, beside the matrix unless `names` is null: {places, corner, row, column, has} as
-// matrixGrid takes them. `draw` is to be called when the counts have changed.
+// Returns the most frequent confusions, beside the matrix unless `names` is null: {places, corner,
+// row, column, has} as matrixGrid takes them. `draw` must be called when the counts have changed.
 function confusionView(names) {
   const list = make("div", {class: "list-area"});
   const most = make("div", {class: "most-confused"}, make("h3", {}, "Most frequent confusions"), list);
@@ -93,8 +95,8 @@ function confusionView(names) {
     make("div", {class: "matrix-scroll"}, matrix), most)]};
 }
 
-// The sheet over the page shows one class or one cell. The address says which (#class=ID, #cell=TRUTH,FOUND by
-// category id), so that it can be passed on.
+// The sheet over the page shows one class or one cell. The address names it (#class=ID,
+// #cell=TRUTH,FOUND by category id), so that it can be passed on.
 
 const sheet = part("sheet");
 

@@ -1,6 +1,6 @@
-"""Which requests a server takes in, and what they may hold together. MLServer, which has no limit of
-its own, reads and parses a whole body before a model is asked, and lets any number of requests wait.
-Knows nothing of MLServer.
+"""Limits the requests that a server accepts, and the memory that they hold together. MLServer, which
+has no limit of its own, reads and parses a whole body before a model is asked, and lets any number of
+requests wait. This module does not depend on MLServer.
 """
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ LATER = "hint: send it again in a second"
 
 
 def check_headers(headers, limits):
-    """Refuses a request by its HTTP headers: nothing of its body has been read."""
+    """Refuses a request by its HTTP headers, before any of its body is read."""
     if "transfer-encoding" in headers:
         raise Refused(NO_LENGTH, "body: no Content-Length")
     length = int(headers.get("content-length", 0))
@@ -25,10 +25,10 @@ def check_headers(headers, limits):
         raise Refused(TOO_LARGE,
                       f"body: {length} bytes (the limit is {limits.max_body_bytes}); {FEWER}")
     encoding = headers.get("content-encoding", "identity")
-    if encoding != "identity":  # its size would show only when it is unpacked
+    if encoding != "identity":  # the size is known only after unpacking
         raise Refused(OTHER_TYPE, f"body: Content-Encoding {reprlib.repr(encoding)} (want none)")
     kind = headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if length and kind != JSON:  # the JPEG itself, a form
+    if length and kind != JSON:  # for example the JPEG itself, or a form
         raise Refused(OTHER_TYPE, f"body: Content-Type {reprlib.repr(kind)} (want {JSON}); hint: send "
                       "a JPEG as base64 in the data of a tensor")
 
@@ -36,8 +36,8 @@ def check_headers(headers, limits):
 class Admission:
     """The requests for one model. Used on the server's event loop alone, so it needs no lock.
 
-    A request has its place once its body is there: slow senders keep nobody from the model. What
-    arrives meanwhile may be as large in all as the bodies of all places.
+    A request gets its place when its body is complete: slow senders do not block the model. The bodies
+    that are arriving may be as large in all as the bodies of all places.
     """
 
     def __init__(self, limits, model=""):
@@ -51,13 +51,13 @@ class Admission:
             raise Refused(BUSY, f"busy: {self.requests} requests wait (the limit); {LATER}")
 
     def check(self, headers):
-        """Refuses what is known by the headers and the requests that are there."""
+        """Refuses a request by its headers, or because all places are taken."""
         check_headers(headers, self.limits)
         self._check_place()
 
     @contextlib.contextmanager
     def place(self):
-        """From a whole request to its answer."""
+        """Holds a place from a complete request to its answer."""
         self._check_place()
         self.requests += 1
         try:
@@ -66,7 +66,7 @@ class Admission:
             self.requests -= 1
 
     async def body(self, headers, chunks):
-        """A request's body, refused before it is read if it can be."""
+        """Returns a request's body; refuses it before reading if possible."""
         self.check(headers)
         most = self.limits.max_requests * self.limits.max_body_bytes
         body = io.BytesIO()  # a list of the chunks could take 40 times their size
@@ -87,10 +87,10 @@ class Admission:
         return content
 
 
-# By the model's name, for the HTTP server. Here, not with the runtimes, which MLServer executes again
-# for every model.
+# By the model's name, for the HTTP server. Not in the runtimes' module, which MLServer executes again for
+# every model.
 ADMISSION_OF_MODEL = {}
-# For paths that name none of them: what MLServer gives every model.
+# For paths that name none of these models: the limits that MLServer gives every model.
 ADMISSION_OF_OTHERS = Admission(
     Limits.of_settings(json.loads(os.environ.get("MLSERVER_MODEL_EXTRA") or "{}")))
 
@@ -100,6 +100,6 @@ def admission_of(model):
 
 
 def longest_body_seconds():
-    """What the most patient of all models allows."""
+    """Returns the longest time that any model allows for a body."""
     return max(admission.limits.max_body_seconds
                for admission in (ADMISSION_OF_OTHERS, *ADMISSION_OF_MODEL.values()))

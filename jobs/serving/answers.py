@@ -1,5 +1,5 @@
-"""What a model found on the images of a request, as the tensors of the answer: README.md has the
-table.
+"""Converts a model's results for the images of a request to the tensors of the answer: README.md has
+the table.
 """
 from request import FEWER, TOO_LARGE, Refused
 
@@ -8,7 +8,7 @@ MOST_ROWS = 200_000  # detections of an answer, padding included
 
 
 def padded(rows, fill, width):
-    """Rows of unequal length as one list of equal ones."""
+    """Joins rows of unequal length, padded to equal length, to one list."""
     return [item for row in rows for item in row + [fill] * (width - len(row))]
 
 
@@ -17,8 +17,8 @@ def tensor(name, datatype, shape, data):
 
 
 def detections(results, names, ids):
-    """`results`: for each of N images (boxes [n][4], scores [n], labels [n]). D is the most of one of
-    them: the others' rows are padded with zeros and empty names."""
+    """Returns a detector's tensors. `results`: for each of N images (boxes [n][4], scores [n],
+    labels [n]). D is the largest n: shorter rows are padded with zeros and empty names."""
     images, most = len(results), max(len(scores) for _, scores, _ in results)
     if images * most > MOST_ROWS:
         raise Refused(TOO_LARGE, f"answer: {images} images with up to {most} detections (the limit is "
@@ -38,8 +38,8 @@ def detections(results, names, ids):
 
 
 def best_classes(results, names, ids):
-    """`results`: for each image (probabilities [K],)."""
-    # Of equal scores the lower label first, as retina-eval has it.
+    """Returns a classifier's tensors. `results`: for each image (probabilities [K],)."""
+    # Equal scores are ordered by label, as in retina-eval.
     labels = [sorted(range(len(row)), key=lambda label: (-row[label], label))[:BEST]
               for row, in results]
     scores = [[row[label] for label in best] for (row,), best in zip(results, labels)]

@@ -1,9 +1,9 @@
-"""How long the connections of uvicorn, MLServer's HTTP server, wait for a client, and what is refused
-before MLServer sees it.
+"""Gives the connections of uvicorn, MLServer's HTTP server, deadlines, and refuses requests before
+MLServer sees them.
 
 uvicorn has no deadlines: a client that sends a byte now and then, or goes on sending after it was
-refused, would stay for ever. Importing this gives its connections some; for uvicorn on h11, as
-requirements.txt has it.
+refused, would stay for ever. Importing this module adds them, for uvicorn on h11 as in
+requirements.txt.
 """
 import asyncio
 import contextlib
@@ -15,8 +15,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 import admission
 from request import BAD, BUSY, Refused
 
-# How long a refused body is still read or a refusal held back, and how much later than an admission a
-# connection gives up.
+# Longest time for which a refused body is still read or a refusal held back, and time by which a
+# connection gives up later than an admission.
 LINGER_S = 5
 REFUSALS_PER_SECOND = 50
 NOT_A_METHOD = 501  # HTTP
@@ -24,8 +24,8 @@ METHODS = {"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"
 
 
 def lingering(receive, send):
-    """A `send` for an answer that does not wait for the body. Many clients read an answer only when
-    they have sent everything, and would find the connection broken if it were closed at once."""
+    """Returns a `send` for an answer that does not wait for the body. Many clients read an answer only
+    when they have sent everything, and would find the connection broken if it were closed at once."""
     async def send_first(message):
         if message["type"] == "http.response.body" and not message.get("more_body"):
             await send(message | {"more_body": True})
@@ -39,8 +39,8 @@ def lingering(receive, send):
 
 
 def watch(connection):
-    """Sets the deadline anew when a request, or its body, begins to arrive; lifts it when all is
-    there."""
+    """Resets the deadline when a request, or its body, begins to arrive; removes it when the request
+    is complete."""
     cycle, sender = connection.cycle, connection.conn.their_state
     answered = cycle is not None and cycle.response_complete
     now = (cycle, sender, answered, connection.transport.is_closing())
@@ -69,7 +69,7 @@ for name in ("connection_made", "data_received", "on_response_complete", "connec
 
 
 def model_of(scope):
-    """The model that a request asks to work; None for any other request."""
+    """Returns the model that a request asks for an answer; None for any other request."""
     parts = scope["path"].split("/")  # /v2/models/NAME[/versions/V]/infer, or generate
     if scope["method"] == "POST" and len(parts) in (5, 7) and parts[1:3] == ["v2", "models"]:
         return parts[3]
@@ -79,7 +79,7 @@ def model_of(scope):
 async def refuse(refused, receive, send):
     body = json.dumps({"error": str(refused)}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    if refused.status == BUSY:  # a place comes free with each answer: soon
+    if refused.status == BUSY:  # each answer frees a place, so soon
         headers.append((b"retry-after", b"1"))
     send = lingering(receive, send)
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
@@ -87,7 +87,7 @@ async def refuse(refused, receive, send):
 
 
 class Pace:
-    """So many times a second in the long run, and as many at once after a quiet second."""
+    """Limits a rate to `per_second` in the long run, with as many at once after a quiet second."""
 
     def __init__(self, per_second):
         self._pause = 1 / per_second
@@ -100,10 +100,10 @@ class Pace:
 
 
 def guard(count):
-    """Keeps a flood of requests that are refused from costing the others their answers. What the
-    headers or a lack of places refuse never gets to MLServer, whose machinery takes many times as long
-    as this; and refusals, whoever made them, go out at a pace: clients that ask again at once wait.
-    `count` gets the model's name and the refusal."""
+    """Keeps a flood of refused requests from delaying the others' answers. A request that is refused by
+    its headers or for lack of a place never gets to MLServer, which takes many times as long as this;
+    and all refusals go out at a limited pace: clients that ask again at once wait. `count` gets the
+    model's name and the refusal."""
     run_asgi, pace = RequestResponseCycle.run_asgi, Pace(REFUSALS_PER_SECOND)
 
     async def run_asgi_guarded(cycle, app):

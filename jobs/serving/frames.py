@@ -1,4 +1,4 @@
-"""What the server and a model's process send each other: a JSON object, and the bytes that go with it.
+"""Messages between the server and a model's process: a JSON object, and the bytes that go with it.
 
   u32 bytes of the JSON | JSON {..., "sizes": [bytes of each part]} | the parts
 """
@@ -9,6 +9,6 @@ LENGTH = struct.Struct(">I")
 
 
 def frame(message, parts=()):
-    """As buffers, to be sent one after the other."""
+    """Returns a message as buffers, to be sent one after the other."""
     head = json.dumps(message | {"sizes": [len(part) for part in parts]}).encode()
     return [LENGTH.pack(len(head)) + head, *parts]

@@ -1,6 +1,6 @@
-"""From a request's elements to pixels, within limits: what model_program.py does before the model's
-turn. What a JPEG declares is checked before it is paid for: the headers of all before the first one is
-decoded. Knows nothing of the server and of ONNX.
+"""Decodes a request's elements to pixels, within limits, for model_program.py. The sizes that JPEGs
+declare are checked before they cost anything: all headers before the first image is decoded. This
+module does not depend on the server or on ONNX.
 """
 import base64
 import binascii
@@ -25,8 +25,8 @@ class Jpeg(typing.NamedTuple):
 
 
 def jpegs_of(elements, limits, size=None, tiling=None):
-    """The JPEGs of a request in order, all checked, none decoded. `size`: (height, width) of a model
-    that takes no other."""
+    """Returns the JPEGs of a request in order, all checked, none decoded. `size`: (height, width) of a
+    model that takes no other. Raises Refused."""
     if tiling and size:
         raise Refused(BAD, f"tile: this model takes {size[1]}x{size[0]} only; hint: leave it out, or "
                       "convert without --onnx-static")
@@ -45,7 +45,7 @@ def jpegs_of(elements, limits, size=None, tiling=None):
 
 
 def jpeg_of(place, data, limits, size):
-    """One element: a JPEG, or one as base64."""
+    """Checks one element: a JPEG, or one as base64."""
     if data[:2] != b"\xff\xd8":
         try:
             data = base64.b64decode(data.translate(None, b"\r\n\t "), validate=True)
@@ -64,14 +64,14 @@ def jpeg_of(place, data, limits, size):
 
 
 def ask(place, name, data, *arguments):
-    """Calls the programs' decoder."""
+    """Calls the programs' decoder. Raises Refused."""
     code, problem = call(name, data, *arguments)
     if code:
         raise Refused(BAD if code == BAD_DATA else FAILED, f"{place}: {problem}")
 
 
 def decoded(jpeg, max_seconds=math.inf):
-    """uint8 [3, height, width] RGB, by retina-eval's decoder: grey and CMYK become RGB, no EXIF
+    """Returns uint8 [3, height, width] RGB, by retina-eval's decoder: grey and CMYK become RGB, no EXIF
     rotation."""
     planes = bytearray(3 * jpeg.pixels)
     ask(jpeg.place, "retina_jpeg_decode", jpeg.data, ctypes.c_double(max_seconds),

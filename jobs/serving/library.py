@@ -1,4 +1,4 @@
-"""The programs' own C++ for the model's process: libretina_onnx_guard.so, whose functions
+"""Calls the programs' own C++ from the model's process: libretina_onnx_guard.so, whose functions
 shared/onnx/guard_library.cpp describes.
 """
 import ctypes
@@ -10,11 +10,11 @@ BAD_DATA = 65  # an exit code of the programs
 
 
 class NoLibrary(Exception):
-    """Why the library cannot be used, in one line."""
+    """Says in one line why the library cannot be used."""
 
 
 def function(name):
-    """Raises NoLibrary."""
+    """Returns a function of the library. Raises NoLibrary."""
     here = pathlib.Path(__file__).resolve().parent
     named = os.environ.get("RETINA_ONNX_GUARD")
     places = [pathlib.Path(named)] if named else [here / NAME, here.parents[1] / "build/lib" / NAME]
@@ -29,7 +29,7 @@ def function(name):
 
 
 def call(name, data, *arguments):
-    """What the function finds wrong with a file's bytes: (exit code, one line), 0 for nothing."""
+    """Calls a function on a file's bytes. Returns (exit code, problem in one line), 0 for no problem."""
     text = ctypes.create_string_buffer(1000)
     code = function(name)(data, ctypes.c_size_t(len(data)), *arguments, text,
                           ctypes.c_size_t(len(text)))

@@ -1,5 +1,5 @@
-"""The server's hold on the program that runs a model (model_program.py): asks it, and starts it anew when
-it ended, hung or took too much memory. Knows nothing of MLServer.
+"""Controls the program that runs a model (model_program.py): asks it, and restarts it when it ended,
+hung or took too much memory. This module does not depend on MLServer.
 """
 import asyncio
 import collections
@@ -22,11 +22,11 @@ RESTARTS, RESTARTS_SECONDS = 5, 600
 
 
 class ModelRefused(Exception):
-    """Why a model is not served: one line."""
+    """Says in one line why a model is not served."""
 
 
 class Ended(Exception):
-    """Of a request that was not answered; `is_guilty`: the one that the process had last."""
+    """Raised for a request without an answer; `is_guilty`: the process was working on this one."""
 
     def __init__(self, reason, is_guilty):
         super().__init__(reason)
@@ -41,12 +41,12 @@ class Sent(typing.NamedTuple):
     seconds: int
 
     def wait_anew(self):
-        with contextlib.suppress(RuntimeError):  # it is over
+        with contextlib.suppress(RuntimeError):  # the timeout has expired
             self.timeout.reschedule(asyncio.get_running_loop().time() + self.seconds)
 
 
 class Child:
-    """One life of the program."""
+    """One process of the program, from its start to its end."""
 
     def __init__(self, process, reader, writer):
         self._process, self._reader, self._writer = process, reader, writer
@@ -58,7 +58,7 @@ class Child:
 
     @classmethod
     async def started(cls, settings, limits):
-        """Raises ModelRefused."""
+        """Starts the program. Raises ModelRefused."""
         ours, theirs = socket.socketpair()
         command = [sys.executable, PROGRAM,
                    json.dumps(settings | {"limits": dataclasses.asdict(limits)})]
@@ -82,7 +82,7 @@ class Child:
         return child
 
     async def ask(self, elements, tiling, limits):
-        """The answer's message. Raises Ended."""
+        """Returns the answer's message. Raises Ended."""
         answer = asyncio.get_running_loop().create_future()
         seconds = limits.max_image_seconds * (
             len(elements) + sum(sent.images for sent in self._sent))
@@ -110,7 +110,7 @@ class Child:
         try:
             while True:
                 message = await self._message()
-                if "tiles_left" in message:  # the model is at work, however many there were
+                if "tiles_left" in message:  # the model is making progress
                     for sent in self._sent:
                         sent.wait_anew()
                 else:
@@ -124,7 +124,7 @@ class Child:
                 sent.answer.set_exception(Ended(f"its process {reason}", is_guilty=place == 0))
 
     async def _end(self):
-        """What became of the process, in words."""
+        """Ends the process and returns how it ended, in words."""
         self._writer.close()
         self._process.kill()
         code = await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
@@ -134,18 +134,18 @@ class Child:
 
 
 class ModelProcess:
-    """As many requests are with the program at a time as keep it busy: those of a batch, and the next."""
+    """Runs the program, with as many requests at a time as keep it busy: a batch, and the next one."""
 
     def __init__(self, path, is_trusted, limits):
         self._settings = {"path": str(path), "is_trusted": is_trusted}
         self._limits = limits
         self._starting = asyncio.Lock()
-        self._restarts = collections.deque(maxlen=RESTARTS)  # when
+        self._restarts = collections.deque(maxlen=RESTARTS)  # times of restarts
         self._child = None
 
     async def start(self):
-        """What the model is: its kind, the names of its outputs, the runtime's provider, a warning or
-        None. Raises ModelRefused."""
+        """Starts the program and returns the model's description: its kind, the names of its outputs, the
+        runtime's provider, a warning or None. Raises ModelRefused."""
         self._child = await Child.started(self._settings, self._limits)
         self._turns = asyncio.Semaphore(1 + self._child.description["batch_images"])
         return self._child.description
@@ -156,7 +156,7 @@ class ModelProcess:
             await child.stop()
 
     async def ask(self, elements, tiling=None):
-        """The answer's outputs and the seconds that the model took for each image or tile.
+        """Returns the answer's outputs and the seconds that the model took for each image or tile.
         Raises Refused."""
         async with self._turns:  # in the order of arrival
             while True:

@@ -1,11 +1,11 @@
-"""The program that runs one model for the server, which starts it (model_process.py): requests come in
-by the socket at standard input, answers go out there in the same order. Apart from the server, a model
-that crashes or hangs costs its request only, and the server's threads and the model's do not wait for
-each other's interpreter lock.
+"""Runs one model for the server, which starts this program (model_process.py): requests arrive on the
+socket at standard input, answers leave there in the same order. In a process of its own, a model that
+crashes or hangs costs only its request, and the server's threads and the model's do not wait for each
+other's interpreter lock.
 
 usage: model_program.py '{"path": MODEL.onnx, "is_trusted": false, "limits": {...}}'
 
-The first answer says what the model is. Requests: {"tiling": null, "sizes": [...]} with elements as
+The first answer describes the model. Requests: {"tiling": null, "sizes": [...]} with elements as
 parts; with [side, overlap] for tiling, images are cut into tiles. Answers: {"outputs": [...],
 "seconds": [...]}, or {"status": HTTP, "problem": "one line"}; between them {"tiles_left": COUNT} for
 each tile that is done.
@@ -35,8 +35,8 @@ GPU_BATCH_IMAGES = 8
 
 
 class Room:
-    """How many decoded images there may be: those of two batches, and no more pixels than two of the
-    largest size have."""
+    """Limits the decoded images: to those of two batches, and to the pixels of two images of the largest
+    size."""
 
     def __init__(self, limits):
         self._most_images = 2 * limits.max_batch_images
@@ -57,15 +57,15 @@ class Room:
 
 
 class Asked:
-    """A request on its way."""
+    """A request that waits for results."""
 
     def __init__(self):
         self.tiles, self.results, self.seconds = [], [], []
-        self.missing = None  # not known
+        self.missing = None  # not known yet
         self.refused = None
 
     def expect(self, tiles):
-        """`tiles`: of each image, in order; [None] of one that stays whole."""
+        """Prepares for results. `tiles`: those of each image, in order; [None] for one that stays whole."""
         self.tiles = tiles
         count = sum(map(len, tiles))
         self.results, self.seconds = [None] * count, [0.0] * count
@@ -84,7 +84,7 @@ class Asked:
 
 @dataclasses.dataclass
 class Waiting:
-    """A decoded image, or a tile of one, that waits for the model: `place` of those that `asked` has."""
+    """A decoded image, or a tile of one, that waits for the model: number `place` of `asked`."""
     asked: Asked
     place: int
     size: tuple  # height, width
@@ -101,13 +101,13 @@ def check_takes_tiles(model):
 
 
 class Pipeline:
-    """Decodes an image while the model has the one before it. `send` gets each answer's message."""
+    """Decodes an image while the model works on the one before. `send` gets each answer's message."""
 
     def __init__(self, model, limits, send):
         self._model, self._limits, self._send = model, limits, send
         self._room, self._decoded = Room(limits), queue.SimpleQueue()
         self._asked, self._lock = collections.deque(), threading.Lock()
-        self._next = None  # of another size than the batch before it
+        self._next = None  # the first image of another size than the batch before it
         threading.Thread(target=self._compute, daemon=True).start()
 
     def add(self, elements, tiling=None):
@@ -131,7 +131,7 @@ class Pipeline:
             self._settle([asked], Refused(FAILED, "image: there is no memory to decode it"))
 
     def _decode(self, asked, place, jpeg, rects):
-        """Puts an image where the model takes it from, or its tiles, all of it the last of these."""
+        """Queues an image for the model, or its tiles, the last of which is the whole image."""
         self._room.take(jpeg.pixels)
         try:
             planes = decoded(jpeg, self._limits.max_image_seconds / 2)
@@ -145,7 +145,7 @@ class Pipeline:
                     self._room.give(rect.width * rect.height)
                     raise
                 self._decoded.put(Waiting(asked, place, (rect.height, rect.width), part))
-                part = None  # the model's alone
+                part = None  # only the queue keeps it alive
                 place += 1
         except BaseException:
             self._room.give(jpeg.pixels)
@@ -178,7 +178,7 @@ class Pipeline:
             batch = None
 
     def _batch(self):
-        """The next image, and those of its size that wait right behind it: no image overtakes
+        """Returns the next image, and those of its size that wait directly behind it: no image overtakes
         another."""
         batch = [self._next or self._decoded.get()]
         self._next = None
@@ -194,7 +194,7 @@ class Pipeline:
         return batch
 
     def _settle(self, these, refused):
-        """Answers what is at its end, in the order of arrival."""
+        """Answers the requests that are complete or refused, in the order of arrival."""
         with self._lock:
             for asked in these:
                 asked.refused = asked.refused or refused
@@ -214,7 +214,7 @@ class Pipeline:
 
 
 def checked(path, is_trusted, limits):
-    """(the model, a warning or None)."""
+    """Returns (the model, a warning or None). Raises BadModel."""
     try:
         data = pathlib.Path(path).read_bytes()
     except OSError as error:
@@ -231,7 +231,7 @@ def checked(path, is_trusted, limits):
 
 
 def requests(connection):
-    """The elements of each request and its tiling, until the server hangs up."""
+    """Yields the elements of each request and its tiling, until the server hangs up."""
     with connection.makefile("rb") as stream:
         while head := stream.read(LENGTH.size):
             message = json.loads(stream.read(*LENGTH.unpack(head)))
@@ -241,7 +241,7 @@ def requests(connection):
 def main():
     settings = json.loads(sys.argv[1])
     limits = Limits(**settings["limits"])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends first
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # sent by a terminal: the server ends first
     connection = socket.socket(fileno=os.dup(0))
 
     def send(message):
@@ -260,7 +260,7 @@ def main():
     pipeline = Pipeline(model, limits, send)
     for elements, tiling in requests(connection):
         pipeline.add(elements, tiling)
-    os._exit(0)  # whatever the model does
+    os._exit(0)  # even if the model still works
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A model file, checked and run by ONNX Runtime. The check is retina-convert's own, in C++
-(libretina_onnx_guard.so): the graph must be what retina-convert writes for what the file says of itself;
+"""Checks a model file and runs it by ONNX Runtime. The check is retina-convert's own, in C++
+(libretina_onnx_guard.so): the graph must be the one that retina-convert writes for the file's header;
 only the weights are the file's own. The bytes that were checked are the bytes that run.
 """
 import json
@@ -9,18 +9,18 @@ import pathlib
 
 from library import NoLibrary, call
 
-PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # the first of these that is there
+PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")  # the first available one is used
 OUTPUTS = {"detector": ["boxes", "scores", "labels", "counts"],
            "classifier": ["probabilities", "logits"]}
 
 
 class BadModel(Exception):
-    """Why a model file is not served, in one line."""
+    """Says in one line why a model file is not served."""
 
 
 def refusal(data):
-    """What the check finds wrong with a file's bytes, in one line; None for nothing. Raises BadModel
-    where it is not there."""
+    """Checks a file's bytes. Returns the problem in one line, or None. Raises BadModel where the check
+    is not available."""
     try:
         code, text = call("retina_onnx_check", data)
     except NoLibrary as error:
@@ -29,7 +29,7 @@ def refusal(data):
 
 
 def usable_cores():
-    """Those that this process may use: a container's quota counts, too."""
+    """Returns the number of cores that this process may use, within a container's quota."""
     cores = len(os.sched_getaffinity(0))
     try:
         quota, period = pathlib.Path("/sys/fs/cgroup/cpu.max").read_text().split()
@@ -41,18 +41,18 @@ def usable_cores():
 class OnnxModel:
     def __init__(self, data):
         """`data`: the file's bytes, checked or trusted. Raises BadModel."""
-        import onnxruntime  # not for the checks before it
+        import onnxruntime  # not needed for the checks before it
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = usable_cores()
         # Threads that wait by spinning take the cores from those that decode and answer.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # A plan of memory for each size of image that was ever sent, and the memory that the largest
-        # one took, would be kept for good; without them the model is as fast.
+        # These would keep a memory plan for each size of image that was ever sent, and the memory of the
+        # largest one, for good; without them the model is as fast.
         options.enable_mem_pattern = options.enable_cpu_mem_arena = False
         there = onnxruntime.get_available_providers()
         if hasattr(onnxruntime, "preload_dlls") and PROVIDERS[0] in there:
-            onnxruntime.preload_dlls()  # those of NVIDIA's wheels
+            onnxruntime.preload_dlls()  # from NVIDIA's wheels
         try:
             self._session = onnxruntime.InferenceSession(
                 data, options, providers=[name for name in PROVIDERS if name in there])
@@ -69,7 +69,7 @@ class OnnxModel:
                            "convert without --no-postprocess")
         height, width = self._session.get_inputs()[0].shape[2:]
         fixed = isinstance(height, int) and isinstance(width, int)
-        self.size = (height, width) if fixed else None  # of every image; None: any
+        self.size = (height, width) if fixed else None  # size of every image; None: any
         try:
             header = json.loads(self._session.get_modelmeta().custom_metadata_map["retina.json"])
             self.names = [str(category["name"]) for category in header["categories"]]
@@ -78,8 +78,8 @@ class OnnxModel:
             raise BadModel("its metadata retina.json does not name the classes") from None
 
     def run(self, images, height, width):
-        """`images`: planes, uint8 [3, height, width] each, taken out of the list as they are used.
-        What is found on each: (boxes [n][4], scores [n], labels [n]), or (probabilities [K],)."""
+        """Runs the model. `images`: planes, uint8 [3, height, width] each, removed from the list as they
+        are used. Returns for each (boxes [n][4], scores [n], labels [n]), or (probabilities [K],)."""
         import numpy
 
         count, shape = len(images), (3, height, width)

@@ -1,5 +1,5 @@
-"""What a request asks of a model, and the limits of that: the server's half, which decodes nothing.
-images.py goes on with the elements. Knows nothing of MLServer.
+"""Parses a request to a model and checks its limits: the server's half, which decodes nothing.
+images.py continues with the elements. This module does not depend on MLServer.
 """
 import dataclasses
 import math
@@ -7,13 +7,13 @@ import reprlib
 import typing
 
 INPUT = "image"
-SIDES_PX, MOST_OVERLAP, OVERLAP = (32, 16384), 0.9, 0.2  # of tiles: retina-eval's
+SIDES_PX, MOST_OVERLAP, OVERLAP = (32, 16384), 0.9, 0.2  # for tiles: as in retina-eval
 BAD, TOO_LARGE, FAILED, BUSY = 400, 413, 500, 503  # HTTP
 FEWER = "hint: send fewer images at a time"
 
 
 class Refused(Exception):
-    """An HTTP status and one line for the client."""
+    """Refuses a request with an HTTP status and one line for the client."""
 
     def __init__(self, status, problem):
         super().__init__(" ".join(str(problem).split()))
@@ -22,8 +22,8 @@ class Refused(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The body and the largest image bound a request's memory, all its pixels its time; together with
-    the number of requests they bound the server's."""
+    """The limits of a model. The body and the largest image bound a request's memory, all its pixels its
+    time; together with the number of requests they bound the server's."""
     max_requests: int = 16
     max_body_seconds: int = 60
     max_images: int = 32
@@ -32,14 +32,14 @@ class Limits:
     max_body_bytes: int = 32 << 20
     max_values: int = 10_000
     max_tiles: int = 256
-    max_batch_images: int = 0  # 0: as many as pay, which the model's process decides
+    max_batch_images: int = 0  # 0: the model's process decides
     max_image_seconds: int = 60
     max_load_seconds: int = 300
     max_model_bytes: int = 4 << 30
 
     @classmethod
     def of_settings(cls, extra):
-        """From `parameters.extra` of the model's settings; raises ValueError."""
+        """Reads `parameters.extra` of the model's settings. Raises ValueError."""
         given = {key: value for key, value in (extra or {}).items() if key.startswith("max_")}
         for key, value in given.items():
             if key not in cls.__dataclass_fields__:
@@ -65,8 +65,8 @@ class Tiling(typing.NamedTuple):
 
 
 def tiling_of(tile, overlap):
-    """Of a request's parameters, None or as JSON has them; gRPC has no fractions, so they may be texts.
-    None where images stay whole."""
+    """Returns the tiling of a request's parameters; None where images stay whole. The parameters are None
+    or JSON values; gRPC has no fractions, so they may be texts. Raises Refused."""
     if tile is None:
         if overlap is not None:
             raise Refused(BAD, "tile_overlap: has no effect without tile; hint: give tile, too")
@@ -89,8 +89,8 @@ def tiling_of(tile, overlap):
 
 
 def elements_of(tensors, limits):
-    """The elements of a request's only tensor, as bytes: raw (gRPC), or base64 (JSON can hold no
-    bytes)."""
+    """Returns the elements of a request's only tensor, as bytes: raw (gRPC), or base64 (JSON cannot hold
+    bytes). Raises Refused."""
     if [tensor.name for tensor in tensors] != [INPUT]:
         names = ", ".join(reprlib.repr(tensor.name) for tensor in tensors[:3]) or "none"
         raise Refused(BAD, f"inputs: want one tensor, {INPUT} (got {len(tensors)}: {names})")
@@ -102,20 +102,21 @@ def elements_of(tensors, limits):
         raise Refused(BAD, f"{INPUT}: {len(found)} elements in a tensor of shape "
                       f"{reprlib.repr(tensor.shape)} (want one or more, as many as the shape says)")
     length = sum(map(len, found))
-    if length > limits.max_body_bytes:  # of gRPC: no header has told
+    if length > limits.max_body_bytes:  # over gRPC no header gives the length
         raise Refused(TOO_LARGE,
                       f"{INPUT}: {length} bytes (the limit is {limits.max_body_bytes}); {FEWER}")
     return found
 
 
 def check_values(count, limits):
-    """MLServer makes objects of all that a request holds while nobody else is answered."""
+    """Refuses requests of too many values: MLServer makes an object of each while no other request is
+    answered."""
     if count > limits.max_values:
         raise Refused(TOO_LARGE, f"body: {count} values (the limit is {limits.max_values})")
 
 
 def outputs_of(asked, there):
-    """The outputs that a request names, or all."""
+    """Returns the outputs that a request names, or all. Raises Refused."""
     for number, name in enumerate(asked):
         if name not in there or name in asked[:number]:
             raise Refused(BAD, f"outputs: {'no' if name not in there else 'twice'} {name[:50]} (there "
@@ -124,7 +125,7 @@ def outputs_of(asked, there):
 
 
 def flat(data, most):
-    """The elements of a tensor's data, at most `most`."""
+    """Returns the elements of a tensor's nested data. Raises Refused for more than `most`."""
     found, unfinished = [], [iter([data])]
     while unfinished:
         for item in unfinished[-1]:

@@ -1,6 +1,6 @@
-"""The runtime that MLServer loads for a model of `retina-convert --repository`: JPEGs in, within limits;
-what is seen on them out. Beside README.md, which says how to start it; model-settings.json holds the
-schema, model_program.py does the work.
+"""The runtime that MLServer loads for a model of `retina-convert --repository`: takes JPEGs, within
+limits, and returns detections or classes. README.md says how to start it; model-settings.json holds
+the schema, model_program.py does the work.
 """
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ from model_process import ModelProcess, ModelRefused
 from request import (BUSY, TOO_LARGE, Limits, Refused, Tensor, check_values, elements_of, outputs_of,
                      tiling_of)
 
-# Not by mlserver.register: without parallel workers MLServer does not show what that registers.
+# Not registered by mlserver.register: without parallel workers MLServer does not show such metrics.
 MODEL_SECONDS = prometheus_client.Histogram(
     "retina_model_seconds", "The model's time for an image or tile, without decoding and waiting",
     ["model", "version"], buckets=(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10))
@@ -42,7 +42,7 @@ REFUSED = prometheus_client.Counter(
 
 
 class RefusedRequest(MLServerError, HTTPException):
-    """Of an error in a body that is no HTTPException, FastAPI would make status 400."""
+    """A refused request. FastAPI turns an error in a body into status 400 unless it is an HTTPException."""
 
     def __init__(self, refused):
         HTTPException.__init__(self, refused.status, str(refused))
@@ -70,7 +70,7 @@ def refusals(model):
 
 
 class BoundedRequest(mlserver.rest.requests.Request):
-    """MLServer's, for every path; one without a body is always answered."""
+    """MLServer's request, for every path, with a bounded body; one without a body is always answered."""
 
     async def body(self):
         if not hasattr(self, "_body"):
@@ -83,7 +83,7 @@ class BoundedRequest(mlserver.rest.requests.Request):
 
 
 class ErrorResponse(mlserver.rest.errors.Response):
-    """A place comes free with each answer: soon."""
+    """MLServer's error response, with Retry-After for a full server: each answer frees a place."""
 
     def __init__(self, content, status_code):
         headers = {"Retry-After": "1"} if status_code == BUSY else None
@@ -96,7 +96,8 @@ class ErrorResponse(mlserver.rest.errors.Response):
 
 
 def in_one_line(record):
-    """MLServer logs a traceback for a refused request over gRPC, and for a refused model."""
+    """Shortens the log: MLServer writes a traceback for a refused request over gRPC, and for a refused
+    model."""
     if isinstance(record.msg, RefusedRequest):
         return False
     if record.exc_info and isinstance(record.exc_info[1], RefusedModel):
@@ -105,7 +106,7 @@ def in_one_line(record):
 
 
 def checked_request(request):
-    """A request over gRPC, counted before MLServer makes objects of all that is in it."""
+    """Converts a request over gRPC; counts its values before MLServer makes objects of them."""
     asked = admission_of(request.model_name)
     with refusals(asked.model):
         check_values(sum(map(len, (request.inputs, request.outputs, request.parameters,
@@ -118,7 +119,7 @@ def checked_request(request):
 
 
 def unpacked(tensor, raw):
-    """The elements of a tensor in raw_input_contents, no more than a request may have."""
+    """Returns the elements of a tensor in raw_input_contents, no more than a request may have."""
     elements, at = [], 0
     while tensor.datatype == "BYTES" and at < len(raw) and len(elements) < Limits.max_values:
         begin = at + 4
@@ -128,14 +129,15 @@ def unpacked(tensor, raw):
 
 
 def headers_of(events, kind, settings, request_id):
-    """MLServer's headers of an answer: the request's id, which the body has, where one can hold it."""
+    """Returns MLServer's headers of an answer, with the request's id only where a header can hold it; the
+    body has it in any case."""
     fits = re.fullmatch("[!-~]{1,200}", request_id or "")
     return GET_HEADERS(events, kind, settings, fits and request_id)
 
 
 @contextlib.asynccontextmanager
 async def measured(plane, name, version=None):
-    """MLServer's metrics of a request, for models that are there: it would keep any name for ever."""
+    """Wraps MLServer's metrics of a request, for existing models only: it would keep any name for ever."""
     await plane._model_registry.get_model(name, version)
     async with MEASURED(plane, name, version) as model:
         yield model
@@ -165,7 +167,7 @@ class RetinaService(MLModel):
 
     async def load(self) -> bool:
         path = await get_model_uri(self.settings, wellknown_filenames=["1/model.onnx", "model.onnx"])
-        # Not a key of model-settings.json, which comes from where the model does.
+        # Not a key of model-settings.json, which has the same source as the model.
         is_trusted = os.environ.get("RETINA_TRUST_MODELS") == "1"
         self._model = ModelProcess(path, is_trusted, self._admission.limits)
         try:
@@ -193,7 +195,7 @@ class RetinaService(MLModel):
         return metadata
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        # A client that hangs up over gRPC cancels this, and the model has the request all the same.
+        # A client that hangs up over gRPC cancels this, although the model still has the request.
         return await asyncio.shield(asyncio.ensure_future(self._predict(payload)))
 
     async def _predict(self, request):
@@ -211,7 +213,7 @@ class RetinaService(MLModel):
             self._seconds.observe(one)
         by_name = {output["name"]: output for output in outputs}
         for output in outputs:
-            if output["datatype"] == "BYTES":  # gRPC takes no texts
+            if output["datatype"] == "BYTES":  # gRPC takes bytes, not text
                 output["data"] = [text.encode() for text in output["data"]]
         return InferenceResponse(
             id=request.id, model_name=self.name, model_version=self.version,

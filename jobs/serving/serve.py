@@ -3,8 +3,8 @@
 
 usage: serve.py FOLDER
 
-Instead of MLServer's own command, which imports what it needs for other things than serving. Its
-settings are MLServer's, as environment variables MLSERVER_*.
+Replaces MLServer's own command, whose imports are not only for serving. Its settings are MLServer's,
+as environment variables MLSERVER_*.
 """
 import asyncio
 import os
@@ -24,7 +24,7 @@ def fail(code, problem):
 
 
 async def refuse_malformed(_, error):
-    """A body that is no request of the protocol gets one line; FastAPI's own answer repeats all of it."""
+    """Answers a malformed request with one line; FastAPI's own answer repeats the whole body."""
     from fastapi.responses import JSONResponse
 
     first, *_ = error.errors()

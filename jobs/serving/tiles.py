@@ -1,17 +1,17 @@
-"""Large images as overlapping tiles: where they lie, and how what is found on them becomes detections
-on the image. Both as retina-eval --tile has it: shared/image/tile_grid.h and, for its defaults
-(--tile-merge nms, --tile-match iou), shared/evaluation/score/tile_merge.h.
+"""Cuts large images into overlapping tiles, and merges the tiles' detections to detections on the
+image. Both follow retina-eval --tile: shared/image/tile_grid.h and, for its defaults (merge=nms,
+match=iou), shared/evaluation/score/tile_merge.h.
 """
 import math
 import typing
 
 import numpy
 
-THRESHOLD = 0.5  # retina-eval's --tile-match-threshold
+THRESHOLD = 0.5  # retina-eval's match-threshold
 
 
 class Rect(typing.NamedTuple):
-    """Pixels of the image."""
+    """A rectangle in pixels of the image."""
     x: int
     y: int
     width: int
@@ -19,7 +19,7 @@ class Rect(typing.NamedTuple):
 
 
 def starts(length, side, overlap):
-    """Where tiles begin along a side of the image."""
+    """Returns the offsets of the tiles along a side of the image."""
     shared = math.floor(side * overlap)
     shared += side * overlap - shared >= 0.5
     stride = max(1, side - shared)
@@ -30,7 +30,7 @@ def starts(length, side, overlap):
 
 
 def tiles_of(width, height, tiling):
-    """All tiles of an image, and behind them, where it is larger than one, all of it."""
+    """Returns all tiles of an image, followed by the whole image if it is larger than one."""
     side, overlap = tiling
     tiles = [Rect(x, y, min(side, width), min(side, height))
              for y in starts(height, side, overlap) for x in starts(width, side, overlap)]
@@ -38,20 +38,20 @@ def tiles_of(width, height, tiling):
 
 
 def tile_count(width, height, tiling):
-    """How many tiles_of() gives, without making them."""
+    """Returns how many tiles_of() returns, without making them."""
     side, overlap = tiling
     count = len(starts(width, side, overlap)) * len(starts(height, side, overlap))
     return count if count == 1 else count + 1
 
 
 def cut(planes, width, height, rect):
-    """The tile's planes, of the image's."""
+    """Copies the tile's planes from the image's."""
     image = numpy.frombuffer(planes, numpy.uint8).reshape(3, height, width)
     return image[:, rect.y:rect.y + rect.height, rect.x:rect.x + rect.width].tobytes()
 
 
 def match(one, others):
-    """Which of `others` [n, 4] share THRESHOLD of their union with `one` [4], in float32."""
+    """Returns which of `others` [n, 4] share THRESHOLD of their union with `one` [4], in float32."""
     sides = numpy.minimum(others[:, 2:], one[2:]) - numpy.maximum(others[:, :2], one[:2])
     shared = numpy.prod(numpy.maximum(sides, 0), axis=1)
     whole = numpy.prod(one[2:] - one[:2]) + numpy.prod(others[:, 2:] - others[:, :2], axis=1) - shared
@@ -60,12 +60,12 @@ def match(one, others):
 
 
 def total_order(boxes, scores, ids):
-    """Places by score, category, corners."""
+    """Returns indices ordered by score, category, corners."""
     return numpy.lexsort((*boxes.T[::-1], ids, -scores))
 
 
 class Places:
-    """Boxes by where they are: those of about one size in cells of that size, by their upper left
+    """Indexes boxes by position: those of about one size in cells of that size, by their upper left
     corners. Merging would otherwise compare each of a class with each."""
 
     def __init__(self, boxes):
@@ -77,7 +77,7 @@ class Places:
             self._of_size.setdefault(size, {}).setdefault(cell, []).append(place)
 
     def near(self, box):
-        """All that can touch the box, and others."""
+        """Yields all boxes that can touch the box, and some others."""
         for size, cells in self._of_size.items():
             left, top = (math.floor(edge / size) - 1 for edge in box[:2])
             right, bottom = (math.floor(edge / size) + 1 for edge in box[2:])
@@ -91,7 +91,7 @@ class Places:
 
 
 def kept_of(boxes):
-    """Which boxes of a class, in the total order, are kept."""
+    """Returns the indices of the boxes of a class, in the total order, that are kept."""
     kept, is_there = [], [True] * len(boxes)
     rounded, places = boxes.astype(numpy.float32), Places(boxes)
     for best, box in enumerate(boxes.tolist()):
@@ -108,8 +108,8 @@ def kept_of(boxes):
 
 
 def merge(found, rects, ids):
-    """An image's detections (boxes [n][4], scores [n], labels [n]), best first. `found`: the same for
-    each of its tiles, in their pixels; `ids`: the category of each label."""
+    """Returns an image's detections (boxes [n][4], scores [n], labels [n]), best first. `found`: the same
+    for each of its tiles, in their pixels; `ids`: the category of each label."""
     parts = []
     for (boxes, _, _), rect in zip(found, rects, strict=True):
         corners = numpy.asarray(boxes, numpy.float32).reshape(-1, 4)

@@ -1,4 +1,4 @@
-"""What every reader of this module says about a file that is not as it should be."""
+"""Errors of this package's readers about files with wrong content, and checks that they share."""
 from __future__ import annotations
 
 import importlib
@@ -21,7 +21,7 @@ class DataError(ValueError):
 
 def data_error(place: str, problem: str, hint: str) -> DataError:
     text = f"{place}: {problem}; hint: {hint}"
-    # Names in files may hold anything; a line break would make two lines of one.
+    # Names in files may hold any character; a line break would split the line.
     return DataError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
 
 
@@ -38,12 +38,12 @@ def other_version(place: str, part: str, version: int, wanted: int) -> DataError
 
 
 def matches_xxh3(content: bytes, wanted: int) -> bool:
-    """Whether XXH3-64 of the content is `wanted`; True where the package xxhash is not installed."""
+    """Returns whether XXH3-64 of the content is `wanted`; True without the package xxhash."""
     return xxhash is None or bool(xxhash.xxh3_64_intdigest(content) == wanted)
 
 
 def optional_package(module: str, package: str, user: str) -> Any:
-    """The module; ImportError with the package's name where it is not installed."""
+    """Imports the module. Raises ImportError with the package's name where it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

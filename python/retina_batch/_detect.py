@@ -1,4 +1,4 @@
-"""The model that retina-convert writes, run by ONNX Runtime."""
+"""Runs a model that retina-convert wrote, by ONNX Runtime."""
 from __future__ import annotations
 
 import os
@@ -16,13 +16,13 @@ Image = Union[str, "os.PathLike[str]", NDArray[numpy.uint8]]
 _OUTPUTS = ["boxes", "scores", "labels", "counts"]
 _LEAST_RUNTIME = (1, 20)
 # The key of a tensor that is in another file, with protobuf's tag and length before it, which may be
-# longer than need be. ONNX Runtime looks for such files in the working folder.
+# longer than necessary. ONNX Runtime looks for such files in the working folder.
 _OTHER_FILE = re.compile(rb"[\n\0](?:\x08|\x88\x80*\0)location")
 
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """What a model finds in an image, the best first.
+    """A model's detections on an image, the best first.
 
     Attributes:
         corners: float32 [D, 4], x1, y1, x2, y2 in pixels of the image, as the model returns them.
@@ -83,10 +83,10 @@ def _session(path: str) -> Any:
     if _OTHER_FILE.search(content):
         raise data_error(path, "has tensors in other files, which are not opened", hint)
     options = runtime.SessionOptions()
-    options.add_session_config_entry("session.load_model_format", "ONNX")  # the format that was looked at
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # the checked format
     try:
         session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of the runtime's own types, which are no public part of it
+    except Exception as error:  # the runtime's own types are not public
         raise data_error(path, f"ONNX Runtime cannot open it ({error})", hint) from None
     outputs = [output.name for output in session.get_outputs()]
     if outputs != _OUTPUTS or "names" not in session.get_modelmeta().custom_metadata_map:

@@ -1,4 +1,4 @@
-"""Where the records of a shard lie in its file, an LMDB 0.9 environment.
+"""Finds the records of a shard in its file, an LMDB 0.9 environment.
 
 liblmdb itself is not used: it follows the offsets of a file unchecked, so that a damaged one ends
 the process, and it needs a library for each system. Like the C++ reader (shared/shard/shard_tree.cpp),
@@ -34,7 +34,7 @@ _MAGIC, _VERSION, _NO_PAGE, _MOST_DEPTH = 0xBEEFC0DE, 1, 2**64 - 1, 32
 
 
 def record_spans(path: str) -> NDArray[numpy.int64]:
-    """[records, 2] offset and bytes of each record in the file, by key: 0, 1, 2, ...
+    """Returns [records, 2]: offset and bytes of each record in the file, by key: 0, 1, 2, ...
 
     Raises DataError where the file is not such an environment, and OSError.
     """
@@ -77,7 +77,7 @@ class _Tree:
         raise damaged(self.path, f"is damaged: page {page} {problem}")
 
     def visit(self, number: int, depth: int) -> Iterator[Tuple[int, int]]:
-        """The records below a page. Each page once: pages that lead to each other would not end."""
+        """Yields the records below a page, each page once: a cycle of pages would not end."""
         if not 2 <= number < self.page_count:
             self.fail(number, "lies outside the file")
         if number in self.used or depth > _MOST_DEPTH:

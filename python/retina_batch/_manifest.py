@@ -1,4 +1,4 @@
-"""manifest.json of a packed data set, and its index.bin (shared/shard/FORMAT.md)."""
+"""Reads manifest.json of a packed data set, and its index.bin (shared/shard/FORMAT.md)."""
 from __future__ import annotations
 
 import json
@@ -25,7 +25,7 @@ _ENTRY = numpy.dtype([("image_id", "<i8"), ("width", "<u4"), ("height", "<u4"), 
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file as the manifest lists it."""
+    """A file, as listed in the manifest."""
     path: str
     size_bytes: int
     xxh3: int
@@ -49,7 +49,8 @@ class Manifest:
 
 
 def read_manifest(folder: str) -> Manifest:
-    """Raises DataError, and FileNotFoundError where the folder is not a packed data set."""
+    """Reads a manifest. Raises DataError, and FileNotFoundError where the folder is not a packed data
+    set."""
     path = os.path.join(folder, "manifest.json")
     try:
         with open(path, "rb") as file:
@@ -116,7 +117,7 @@ class Index:
 
 
 def read_index(manifest: Manifest) -> Index:
-    """Raises DataError, OSError."""
+    """Reads an index. Raises DataError, OSError."""
     path = manifest.index.path
     manifest.index.check_size()
     with open(path, "rb") as file:
@@ -135,7 +136,7 @@ def read_index(manifest: Manifest) -> Index:
     entries = numpy.frombuffer(content, _ENTRY, count, _INDEX_HEADER.size)
     _check_places(entries, manifest)
     names, at = _file_names(content, _skip_labels(content, rows_at, count, path), count, path)
-    left = len(content) - at  # hashes of the images, behind places of tiles where they are tiles
+    left = len(content) - at  # for tiles their places, then hashes of the images
     if left not in (8 * count, 24 * count):
         raise damaged(path, f"has a wrong length (got {left} bytes behind the file names)")
     is_tiled = left > 8 * count
@@ -144,7 +145,7 @@ def read_index(manifest: Manifest) -> Index:
 
 def _check_places(entries: NDArray[numpy.void], manifest: Manifest) -> None:
     counts = manifest.record_counts
-    matches = len(entries) == sum(counts)  # before numpy takes memory for as many
+    matches = len(entries) == sum(counts)  # before numpy allocates memory for that many
     if matches:
         shards = numpy.repeat(numpy.arange(len(counts)), counts)
         places = numpy.concatenate([numpy.arange(0), *map(numpy.arange, counts)])
@@ -155,7 +156,7 @@ def _check_places(entries: NDArray[numpy.void], manifest: Manifest) -> None:
 
 
 def _row(content: bytes, at: int, unit_bytes: int, path: str) -> Tuple[int, int]:
-    """(first byte, end) of a row of units behind their u32 number."""
+    """Returns (first byte, end) of a row of units after their u32 number."""
     count = int.from_bytes(content[at:at + 4], "little")
     end = at + 4 + count * unit_bytes
     if end > len(content):

@@ -1,4 +1,4 @@
-"""What a training and an evaluation measured, as columns."""
+"""Reads the metrics of a training and of an evaluation, as columns."""
 from __future__ import annotations
 
 import json
@@ -15,7 +15,7 @@ from ._checks import data_error
 Row = Dict[str, Any]
 Columns = Dict[str, NDArray[Any]]
 
-# Columns of int64, by which people choose rows; all other numbers are float64.
+# Columns of int64, which select rows; all other numbers are float64.
 _WHOLE = {"step", "epoch", "rank", "category_id"}
 # COCO's 12 metrics, in the order of a validation's `stats`. AR100 has the number of detections of an
 # image and class that count: on tiles AR10000.
@@ -71,17 +71,17 @@ class Evaluation:
 def read_metrics(run: Union[str, "os.PathLike[str]"]) -> RunMetrics:
     """Reads the metrics of a run folder of retina-train, also while it trains.
 
-    A last line that is not complete yet is left out. Where a run was continued and a step is there
-    twice, the later one counts, and with it what follows: as if the file had been cut there, which
-    is what retina-train does. Behind a line that is damaged nothing is read, and a warning says so;
-    retina-train cuts the file there, too.
+    An incomplete last line is skipped. Where a run was continued and a step occurs twice, the later
+    one and the lines after it count, as if the file had been cut before the first one, as
+    retina-train does. A warning reports a damaged line, and nothing after it is read; retina-train
+    cuts the file there, too.
 
     Raises OSError, and DataError for a file that is not one of a run.
     """
     path = os.path.join(run, "metrics.jsonl")
     rows: List[Row] = []
     for row in _rows(path):
-        if _is_step(row):  # a validation, an epoch's end follow the step whose number they have
+        if _is_step(row):  # a validation or an epoch's end follows the step of its number
             while rows and rows[-1]["step"] >= row["step"]:
                 rows.pop()
         rows.append(row)
@@ -108,7 +108,7 @@ def read_evaluation(folder: Union[str, "os.PathLike[str]"]) -> Evaluation:
 
 def _rows(path: str) -> Iterator[Row]:
     with open(path, "rb") as file:
-        lines = file.read().split(b"\n")[:-1]  # what follows the last line break is not complete
+        lines = file.read().split(b"\n")[:-1]  # the rest after the last line break is incomplete
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
@@ -139,7 +139,7 @@ def _tables(rows: List[Row]) -> RunMetrics:
         elif "rank_times" in row:
             epochs[row["epoch"]] = row  # the last one of an epoch counts
         elif _is_step(row):
-            steps.append(row)  # what is none marks where the run got another length
+            steps.append(row)  # any other line marks a new length of the run
     for epoch in epochs.values():
         ranks += [{"epoch": epoch["epoch"], **times} for times in epoch["rank_times"]]
     return RunMetrics(_columns(steps), _columns(validations), _columns(list(epochs.values())),
@@ -151,7 +151,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def _columns(rows: List[Row]) -> Columns:
-    """An array for each key that has no lists or objects."""
+    """Returns an array for each key that has no lists or objects."""
     nested = {key for row in rows for key, value in row.items() if _is_nested(value)}
     keys = dict.fromkeys(key for row in rows for key in row if key not in nested)
     return {key: _column(key, [row.get(key) for row in rows]) for key in keys}
@@ -162,5 +162,5 @@ def _column(key: str, values: List[Any]) -> NDArray[Any]:
         return numpy.array(values, dtype=numpy.int64)
     if any(isinstance(value, str) for value in values):
         return numpy.array(values)
-    # 0.0 is written as 0: what a column holds must not depend on that.
+    # 0.0 is written as 0: a column's type must not depend on that.
     return numpy.array([numpy.nan if value is None else value for value in values], dtype=numpy.float64)

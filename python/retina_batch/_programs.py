@@ -1,7 +1,8 @@
-"""The commands coco-pack, retina-train, retina-eval, retina-convert and retina-weights of the wheel.
+"""Runs the commands coco-pack, retina-train, retina-eval, retina-convert and retina-weights of the
+wheel.
 
 The compiled programs in _bin find their own libraries in _lib, and torch's and openvino's beside this
-package, where pip installs them. Those of an environment in several folders are named to the linker.
+package, where pip installs them. If an environment has several folders, the linker is told theirs.
 """
 import importlib.metadata
 import importlib.util
@@ -16,7 +17,7 @@ UNAVAILABLE = 69
 
 
 def folders_elsewhere(packages):
-    """Of the libraries that are not beside this package."""
+    """Returns the folders of the libraries that are not beside this package."""
     folders = []
     for name, found in packages.items():
         if not os.path.isdir(os.path.join(HERE, "..", name)):
@@ -28,7 +29,7 @@ def folders_elsewhere(packages):
 def run(program):
     packages = {name: importlib.util.find_spec(name) for name in LIBRARIES}  # imports nothing
     absent = " and ".join(name for name, found in packages.items() if found is None)
-    if program == "coco-pack":  # uses neither
+    if program == "coco-pack":  # needs neither
         packages = {}
     elif absent:
         print(f"{program}: error: not installed: {absent}; hint: pip install",

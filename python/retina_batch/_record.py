@@ -1,4 +1,4 @@
-"""One record of a shard: an image and its annotations (shared/shard/FORMAT.md, "Record")."""
+"""Reads one record of a shard: an image and its annotations (shared/shard/FORMAT.md, "Record")."""
 from __future__ import annotations
 
 import io
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._checks import damaged, matches_xxh3, other_version, optional_package
 
 # Part of the format. magic, version, flags, image id, width, height, bytes of the annotation part
-# and of the image, hashes of the payload and of what stands before this last number.
+# and of the image, hashes of the payload and of the header before this last number.
 _HEADER = struct.Struct("<4sHHqIIIIQQ")
 _HEADER_HASH_AT = 40
 _NEWEST_VERSION = 2
@@ -24,7 +24,7 @@ _BOX = numpy.dtype([("id", "<i8"), ("bbox", "<f8", 4), ("area", "<f8"), ("label"
 
 
 class Tile(NamedTuple):
-    """Where a tile lies, in pixels of its image."""
+    """The place of a tile, in pixels of its image."""
     x: int
     y: int
     image_width: int
@@ -96,7 +96,7 @@ class Record:
         return numpy.hstack([self.boxes[:, :2], self.boxes[:, :2] + self.boxes[:, 2:]])
 
     def pixels(self) -> NDArray[numpy.uint8]:
-        """uint8 [height, width, 3], RGB. A JPEG is decoded by Pillow (ImportError without it)."""
+        """Returns uint8 [height, width, 3], RGB. Decodes a JPEG by Pillow (ImportError without it)."""
         if self.encoding == "raw":
             stored: NDArray[numpy.uint8] = numpy.frombuffer(self.image, numpy.uint8).copy()
             return stored.reshape(self.height, self.width, 3)
@@ -104,14 +104,15 @@ class Record:
 
 
 def decoded(file: Any, user: str) -> NDArray[numpy.uint8]:
-    """uint8 [H, W, 3], RGB, of an image file; like the programs, without turning it by its EXIF data."""
+    """Returns uint8 [H, W, 3], RGB, of an image file; like the programs, does not apply its EXIF
+    orientation."""
     with optional_package("PIL.Image", "pillow", user).open(file) as image:
         pixels: NDArray[numpy.uint8] = numpy.array(image.convert("RGB"))
     return pixels
 
 
 def decode_record(content: bytes, place: str) -> Record:
-    """The record, checked; `place` begins every message. Raises DataError."""
+    """Parses and checks a record; `place` begins every message. Raises DataError."""
     if len(content) < _HEADER.size or not content.startswith(b"RREC"):
         raise damaged(place, "is not a retina-batch record")
     (_, version, flags, image_id, width, height, annotation_bytes, image_bytes, payload_hash,
@@ -140,7 +141,7 @@ def decode_record(content: bytes, place: str) -> Record:
 
 
 def _annotations(part: bytes, place: str) -> Dict[str, Any]:
-    """The fields of a Record that the annotation part has."""
+    """Returns the fields of a Record that the annotation part has."""
     blocks: Dict[int, bytes] = {}
     for kind, content in _blocks(part, place):
         if kind in blocks:
@@ -175,7 +176,8 @@ def _box_fields(boxes: NDArray[numpy.void]) -> Dict[str, Any]:
 
 
 def _blocks(part: bytes, place: str) -> Iterator[Tuple[int, bytes]]:
-    """(type, content). Of other types too, which are skipped: a later writer may add some."""
+    """Yields (type, content) of all blocks, even of unknown types, which a later writer may add and the
+    caller skips."""
     at = 0
     while at < len(part):
         kind, size = struct.unpack_from("<II", part, at) if at + 8 <= len(part) else (0, len(part))

@@ -32,7 +32,7 @@ class Shards(Sequence["Record"]):
     checksums only where the package xxhash is installed. `coco-pack --verify FOLDER` proves every
     byte.
 
-    Raises DataError for what is damaged, foreign or newer, and OSError for what cannot be read
+    Raises DataError for a file that is damaged, foreign or newer, and OSError for one that cannot be read
     (FileNotFoundError for a folder that is not a packed data set): here, and where a record is read.
 
     Attributes:
@@ -53,7 +53,7 @@ class Shards(Sequence["Record"]):
         index = read_index(self._manifest)
         self._entries, self._file_names, self._tiles = index.entries, index.file_names, index.tiles
         self._places = range(len(self._entries))  # in the index, of this view's records
-        # Where the records lie in each shard that was read; views share it.
+        # Places of the records in each shard that was read; views share it.
         self._spans: Dict[int, NDArray[numpy.int64]] = {}
         for shard in self._manifest.shards:
             shard.check_size()
@@ -82,18 +82,18 @@ class Shards(Sequence["Record"]):
 
     @property
     def images(self) -> NDArray[numpy.void]:
-        """A row for each record, in order, without reading it: a structured array of `image_id`,
+        """Returns a row for each record, in order, without reading it: a structured array of `image_id`,
         `width`, `height`, `boxes` (their number), `trainable_boxes`, `shard`, `place` (in it)."""
         return self._entries[numpy.arange(self._places.start, self._places.stop, self._places.step)]
 
     @property
     def file_names(self) -> List[str]:
-        """The name of each record's image, in order, without reading it."""
+        """Returns the name of each record's image, in order, without reading it."""
         return [self._file_names[place] for place in self._places]
 
     @property
     def tiles(self) -> Optional[NDArray[numpy.uint32]]:
-        """[len, 4]: each record's x and y in its image, and the image's width and height, without
+        """Returns [len, 4]: each record's x and y in its image, and the image's width and height, without
         reading it; None where the records are whole images."""
         if self._tiles is None:
             return None

@@ -54,6 +54,10 @@ struct OptionRules {
   std::string needs{};
   // retina-train: may differ between a run and its continuation.
   bool may_change = false;
+  // Set by presets and --config alone: a value that published recipes differ in and nobody varies.
+  bool file_only = false;
+  // Given behind the value of this option, as "tile": --tile 640,overlap=0.3 sets "tile-overlap".
+  std::string part_of{};
 };
 
 class Cli {
@@ -168,7 +172,7 @@ class Cli {
   // What --check-args prints when the options are right; with nothing to say, nothing.
   void report_checked(std::function<std::string()> report) { checked_report_ = std::move(report); }
 
-  // On the command line or in --config.
+  // Whether an option was on the command line or in --config.
   bool given(const std::string& name) const { return given_.count(name) != 0; }
 
   // All options that are settings of the run (not --help, --config, ...), in declaration order.
@@ -213,6 +217,8 @@ class Cli {
                   Words words, const OptionRules& rules);
   void add(Option option);
   const Option* find(const std::string& name) const;
+  std::vector<std::string> take_parts(const Option& option, std::vector<std::string> values,
+                                      const std::string& source);
   bool has_what_it_needs(const Option& option) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
   void declare_common();

@@ -1,5 +1,5 @@
-// Numbers of texts to the last bit, by the standard library: RapidJSON's own exact reader looks
-// beyond the end of a table for some of many digits.
+// Numbers in texts to the last bit, by the standard library: RapidJSON's own exact reader reads
+// beyond the end of a table for some numbers of many digits.
 #pragma once
 
 #include <charconv>
@@ -11,7 +11,7 @@
 
 namespace retina {
 
-// Returns the number that `text` is, as a whole and in range.
+// Returns `text` as a number; nothing unless all of it is one and in range.
 template <class Number>
 std::optional<Number> exact_number(std::string_view text) {
   Number number = 0;
@@ -31,8 +31,8 @@ std::optional<std::pair<Number, Number>> exact_pair(std::string_view text, char 
   return std::pair{*first, *second};
 }
 
-// Returns the nearest f64 to a number of JSON, also NaN and infinities; an infinity where it is too
-// large. A NUL stands behind `text`.
+// Returns the f64 nearest to a JSON number, also NaN and infinities; an infinity if it is too
+// large. `text` must be followed by a NUL.
 inline double exact_double(std::string_view text) {
   const std::optional<double> number = exact_number<double>(text);
   return number ? *number : std::strtod(text.data(), nullptr);

@@ -18,7 +18,7 @@ std::string with_slashes(std::string name) {
   return name;
 }
 
-// With the bytes for which "%20" stands.
+// Returns `name` with escapes such as "%20" replaced by their bytes.
 std::string without_escapes(const std::string& name) {
   std::string out;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -35,7 +35,7 @@ std::string without_escapes(const std::string& name) {
   return out;
 }
 
-// Some tools write names without their ending.
+// Endings to try: some tools write names without one.
 constexpr std::array kEndings = {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"};
 
 }  // namespace

@@ -42,7 +42,7 @@ struct Signature {
   std::size_t offset = 0;
 };
 
-// The longer one first where two begin alike.
+// Signatures of files; the longer one first if two begin alike.
 constexpr Signature kSignatures[] = {
     {"version https://git-lfs"sv, "a Git LFS pointer", kGitLfs},
     {"version https://hawser"sv, "a Git LFS pointer", kGitLfs},
@@ -83,7 +83,7 @@ constexpr Signature kSignatures[] = {
     {"\0\0\1\xBA"sv, kVideo, kImages},        // MPEG
     {"AVI ", kVideo, kImages, 8}};
 
-// JSON by keys that it has, all of them; the more special ones first.
+// Keys, all of which a tool's JSON has; the more specific rows first.
 struct JsonTraits {
   std::array<std::string_view, 2> keys;
   const char *what, *cure;
@@ -152,20 +152,21 @@ const Signature* signature_of(const Signature (&known)[count], std::string_view 
   return found == std::end(known) ? nullptr : found;
 }
 
-// What is no more weights than it is text.
+// Recognises files that are neither text nor weights.
 std::optional<ForeignContent> other_kind(std::string_view begin) {
   if (begin.starts_with("{\"") || begin.starts_with("{\n")) return {{.what = "JSON text"}};
   return foreign_content(begin);
 }
 
-// safetensors: the header's length in 8 bytes, then the header, a JSON object.
+// Recognises safetensors: the header's length in 8 bytes, then the header, a JSON object.
 bool is_safetensors(std::string_view begin) {
   constexpr std::size_t kLengthBytes = 8, kMostBytes = 4;  // headers below 4 GiB
   return begin.size() > kLengthBytes + 1 && begin.substr(kLengthBytes).starts_with("{\"") &&
          begin.substr(kMostBytes, kLengthBytes - kMostBytes) == std::string_view("\0\0\0\0", 4);
 }
 
-// ModelProto: ir_version (3 to 15 are in use), then the producer's name or the graph.
+// Recognises an ONNX ModelProto: ir_version (3 to 15 are in use), then the producer's name or the
+// graph.
 bool is_onnx(std::string_view begin) {
   return begin.size() > 2 && begin[0] == '\x08' && begin[1] >= 3 && begin[1] <= 15 &&
          (begin[2] == '\x12' || begin[2] == '\x3a');
@@ -181,7 +182,7 @@ std::optional<ForeignContent> zip_kind(std::string_view begin, std::string_view 
   const auto holds = [&](std::string_view name) {
     return begin.find(name) != std::string_view::npos || end.find(name) != std::string_view::npos;
   };
-  if (holds("/retina/index.json")) return std::nullopt;  // a checkpoint
+  if (holds("/retina/index.json")) return std::nullopt;  // one of our checkpoints
   if (holds("/constants.pkl")) {
     return ForeignContent{
         "a TorchScript model that retina-convert did not write",
@@ -198,6 +199,7 @@ std::optional<ForeignContent> zip_kind(std::string_view begin, std::string_view 
 
 std::optional<ForeignContent> foreign_content(std::string_view start) {
   constexpr std::size_t kNameInZip = 30, kMostNameBytes = 100;
+  // A .npz is a zip, so it must be recognised before the signatures.
   if (start.starts_with("PK\3\4") && start.size() > kNameInZip &&
       start.substr(kNameInZip, kMostNameBytes).find(".npy") != std::string_view::npos) {
     return ForeignContent{.what = "a NumPy archive (.npz)"};
@@ -209,6 +211,7 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
   if (const std::string wide = wide_encoding(start); !wide.empty()) {
     return ForeignContent{.what = wide.substr(0, 6) + " text", .cure = kSaveAsUtf8};
   }
+  // The rest looks like text: empty files, and markup that servers send instead of a file.
   if (start.starts_with("\xEF\xBB\xBF")) start.remove_prefix(3);
   const std::size_t begin = start.find_first_not_of(" \t\r\n"sv);
   if (begin == std::string_view::npos) {

@@ -143,17 +143,16 @@ constexpr ForeignOption kTable[] = {
      .eval = "--tile"},
     {.names = "overlap patch-overlap slice-overlap overlap-ratio overlap-height-ratio "
               "overlap-width-ratio",
-     .pack = "--tile-overlap",
-     .eval = "--tile-overlap"},
+     .pack = "--tile SIDE,overlap=SHARE",
+     .eval = "--tile SIDE,overlap=SHARE"},
     {.names = "multi-scale multiscale scales", .train = "--min-sides"},
     {.names = "augmentation data-augmentation hflip-prob fliplr hyp hflip aug random-transform aa",
-     .train = "--augment, and --flip and others for one of its parts"},
-    {.names = "flipud vflip", .train = "--vertical-flip"},
-    {.names = "degrees", .train = "--rotation (radians)"},
-    {.names = "translate", .train = "--translation"},
-    {.names = "hsv-h", .train = "--hue"},
-    {.names = "hsv-s", .train = "--saturation"},
-    {.names = "hsv-v", .train = "--brightness and --contrast"},
+     .train = "--augment SET, or one with details: --augment flip,rotation=0.1"},
+    {.names = "flip flipud vflip vertical-flip degrees rotation shear translate translation scale "
+              "scale-jitter crop hsv-h hue hsv-s saturation hsv-v brightness contrast fill",
+     .train =
+         "--augment SET,NAME=VALUE with vertical-flip, rotation (radians), shear, translation, "
+         "scale, scale-jitter, crop, hue, saturation, brightness, contrast, fill"},
     {.names = "mosaic close-mosaic mixup cutmix copy-paste use-copypaste",
      .train = "images are not mixed; --augment chooses a set of changes of each one"},
     {.names = "rect group-method aspect-ratio-group-factor",

@@ -9,6 +9,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -16,6 +17,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 enum class Kind { kSgd, kAdam };
 
@@ -291,7 +293,7 @@ TEST_F(CliTest, EffectiveOptionsReadBackAsAConfigFile) {
   parse({"--epochs", "3", "--output", "a \"b\"", "--anchor-sizes", "16,32.5", "--versus", "a,b",
          "c"});
   std::string json = "{";
-  for (const auto& [name, value] : cli_.effective()) {
+  for (const auto& [name, value, may_change] : cli_.effective()) {
     json += (json.size() > 1 ? ", \"" : "\"") + name + "\": " + value;
   }
   const TestFolder folder;
@@ -408,7 +410,7 @@ TEST_F(CliTest, AutoLeavesAnOptionToTheProgram) {
 
   Cli other("program", "", "");
   std::optional<int> side;
-  other.option_or_auto("side", side, "PX", "in pixels [800]", 0);
+  other.option_or_auto("side", side, "PX", "in pixels [800]", 0, {});
   EXPECT_THAT(other.help_text(), HasSubstr("in pixels [800]\n")) << "the text says it itself";
 }
 
@@ -433,6 +435,75 @@ TEST_F(CliTest, WithoutAPresetTheDefaultsHold) {
   parse({"--output", "x"});
   EXPECT_EQ(options_.epochs, 26);
   EXPECT_THAT(refusal({"--recipe", "slow"}).what(), HasSubstr("none|quick"));
+}
+
+// The rules of rows, wherever a value comes from.
+struct Rules : testing::Test {
+  enum Mode : unsigned { kPaint = 1, kDraw = 2 };
+  Rules() {
+    cli.option("count", count, "N", "", {.least = 1, .most = 10});
+    cli.option("share", share, "X", "", {.above = 0, .below = 1});
+    cli.option("sides", sides, "N,N", "", {.least = 8});
+    cli.bytes("room", room, "", {.most = 1024});
+    cli.option("colour", colour, "NAME", "", {.modes = kPaint});
+    cli.choice("brush", brush, plain_choices({"round", "flat"}), "", {.modes = kPaint});
+    cli.option("width", width, "N", "", {.needs = "brush=flat"});
+    cli.option("depth", depth, "N", "", {.needs = "width"});
+    cli.option("grain", grain, "N", "", {.least = 0, .file_only = true});
+    cli.validate([this](const Cli& given) { given.check_mode(mode, "--task draw"); });
+  }
+  void parse(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "paint");
+    cli.parse(static_cast<int>(arguments.size()), arguments.data());
+  }
+  std::string refusal(std::vector<const char*> arguments) {
+    return refusal_of(ErrorKind::kUsage, [&] { parse(std::move(arguments)); });
+  }
+  unsigned mode = kPaint;
+  int count = 1, width = 2, depth = 3, grain = 4;
+  double share = 0.5;
+  std::vector<std::int64_t> sides{};
+  std::uint64_t room = 0;
+  std::string colour{}, brush = "round";
+  Cli cli{"paint", "", ""};
+};
+
+TEST_F(Rules, ARangeIsCheckedWithTheDigitsThatWereGiven) {
+  EXPECT_EQ(refusal({"--count", "11"}), "--count: bad value (got \"11\", want 1 to 10)");
+}
+TEST_F(Rules, BoundsMayBeOutsideOfTheRange) {
+  EXPECT_EQ(refusal({"--share", "1.00"}),
+            "--share: bad value (got \"1.00\", want above 0 to below 1)");
+}
+TEST_F(Rules, EachOfSeveralNumbersIsInTheRange) {
+  EXPECT_EQ(refusal({"--sides", "9,7"}), "--sides: bad value (got \"9,7\", want at least 8)");
+}
+TEST_F(Rules, SizesHaveRangesToo) {
+  EXPECT_THAT(refusal({"--room", "1MiB"}), HasSubstr("got \"1MiB\""));
+}
+TEST_F(Rules, AnOptionOfAnotherModeIsRefused) {
+  mode = kDraw;
+  EXPECT_EQ(refusal({"--colour", "red", "--brush", "flat"}),
+            "--colour, --brush: have no effect with --task draw");
+}
+TEST_F(Rules, AnOptionWithoutWhatItNeedsIsRefused) {
+  EXPECT_EQ(refusal({"--width", "5"}), "--width: has no effect with --brush round");
+}
+TEST_F(Rules, WhatIsNeededMayBeAnyValue) {
+  EXPECT_EQ(refusal({"--depth", "5"}), "--depth: has no effect without --width");
+}
+TEST_F(Rules, WhatIsAsByDefaultIsNeverRefused) {
+  mode = kDraw;
+  EXPECT_NO_THROW(parse({"--width", "2", "--brush", "round"}));
+}
+TEST_F(Rules, AValueOfFilesIsNoOptionOfTheCommandLine) {
+  EXPECT_THAT(refusal({"--grain", "5"}), HasSubstr("for recipes and --config FILE.json only"));
+  EXPECT_THAT(cli.help_text(), Not(HasSubstr("grain")));
+}
+TEST_F(Rules, AssignedValuesAreChecked) {
+  parse({"--count", "2"});
+  EXPECT_THROW(cli.assign({{"count", "20"}}), Error);
+  EXPECT_THROW(cli.assign({{"width", "7"}}), Error) << "without what it needs";
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ std::vector<Contradiction> contradictions() {
       {{"retina-train", "--device", "tpu"}, 64},
       {{"retina-train", "--synthetic", "5"}, 64},
       {{"retina-train", "--augment", "wild"}, 64},
-      {{"retina-train", "--augment", "light", "--crop", "0.3,1"}, 64},
+      {{"retina-train", "--augment", "light,crop=0.3:1"}, 64},
       {{"retina-train", "--contrast", "1.1,0.9"}, 64},
       {{"retina-train", "--preview", "5000"}, 64},
       {{"retina-train", "--early-stop", "3"}, 64},

@@ -124,7 +124,7 @@ TEST_F(CocoPack, NamesWhatIsWrongWithTheCommandLine) {
   EXPECT_THAT(refusal({"coco-pack", "--output", "x"}, 64), HasSubstr("--annotations is missing"));
   EXPECT_THAT(refusal(command("x", {"--quality", "5"}), 64), HasSubstr("--max-side"));
   EXPECT_THAT(refusal(command("x", {"--quality", "0", "--max-side", "9"}), 64),
-              HasSubstr("want 1..100"));
+              HasSubstr("want 1 to 100"));
   EXPECT_THAT(refusal(command("x", {"--shard-sizes", "1GiB"}), 64), HasSubstr("--shard-size"));
   EXPECT_THAT(refusal(command("x", {"--verify", "y"}), 64), HasSubstr("exclude each other"));
   EXPECT_THAT(refusal({"coco-pack", "--inspect", "x", "--draw", "y.jpg"}, 64),
@@ -256,7 +256,7 @@ TEST_F(CocoPack, KilledAtRandomMomentsItEndsWithTheSameBytes) {
 // Shards end inside images.
 TEST_F(CocoPack, OfTilesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
   expect_kills_change_nothing(folder_, [&](const std::string& set) {
-    return command(set, {"--tile", "32", "--tile-empty", "0.5"});
+    return command(set, {"--tile", "32,empty=0.5"});
   });
 }
 
@@ -335,10 +335,16 @@ TEST_F(CocoPack, OfTilesTellsHowManyOfHowManyImages) {
 TEST_F(CocoPack, OfTilesRefusesWhatExcludesThem) {
   EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", "--max-side", "50"}), 64),
               HasSubstr("either --tile or --max-side"));
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", "--tile-overlap", "0.99"}), 64),
-              HasSubstr("--tile-overlap: out of range (got 0.99, want 0..0.9)"));
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile-overlap", "0.5"}), 64),
-              HasSubstr("has no effect without --tile"));
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32,overlap=0.99"}), 64),
+              HasSubstr("--tile overlap: bad value (got \"0.99\", want 0 to 0.9)"));
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "overlap=0.5"}), 64),
+              HasSubstr("--tile overlap: has no effect without --tile"));
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "31"}), 64),
+              HasSubstr("--tile: bad value (got \"31\", want 32 to 16384)"));
+  for (const auto& [part, value] : {std::pair{"visibility", "1.1"}, std::pair{"empty", "-0.1"}}) {
+    EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", cat("32,", part, "=", value)}), 64),
+                HasSubstr(cat("--tile ", part, ": bad value (got \"", value, "\", want 0 to 1)")));
+  }
 }
 
 // Sets for classification.
@@ -408,6 +414,10 @@ TEST_F(PackClasses, BadInputsAreNamedAndLeaveNothing) {
               HasSubstr("dog: is not a class of"));
   EXPECT_THAT(refusal(folders(folder_ / "f/images/set"), 78), HasSubstr("images' folder"));
   EXPECT_THAT(refusal(cifar10(set, {"--convert"}), 64), HasSubstr("--convert: has no effect"));
+  EXPECT_THAT(refusal(cifar10(set, {"--max-side", "9", "--quality", "9", "--exif", "apply",
+                                    "--check", "header", "--annotations", "x"}),
+                      64),
+              HasSubstr("--annotations, --max-side, --exif, --quality, --check: have no effect"));
 
   const std::string batch = folder_ / "c/cifar/data_batch_2.bin";
   std::filesystem::resize_file(batch, file_size_bytes(batch) - 1000);

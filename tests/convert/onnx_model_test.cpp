@@ -39,7 +39,6 @@ class OnnxForms : public testing::Test {
   }
   // Converts; where models can be run, `words` are in the verification.
   static void expect_verification(const ConvertOptions& options, const std::string& words) {
-    options.validate();
     EXPECT_THAT(convert(options),
                 HasSubstr(has_onnx_runtime() ? words : "verification: ONNX's own checker only"));
   }

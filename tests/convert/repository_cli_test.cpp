@@ -109,13 +109,14 @@ TEST_F(RepositoryCli, AFolderThatCannotBeMadeIs73) {
 }
 
 TEST_F(RepositoryCli, WrongOptionsAreUsage) {
-  expect_one_line(convert({"--service-name", "pets"}), 64, "--service-name: needs --repository");
+  expect_one_line(convert({"--service-name", "pets"}), 64,
+                  "--service-name: has no effect without --repository");
   expect_one_line(convert({"--repository", root_, "--service-name", "../pets"}), 64, "not a name");
   expect_one_line(convert({"--repository", root_, "--no-postprocess"}), 64,
                   "--repository: the service gives detections");
   expect_one_line(
       run_process({"retina-convert", "--import", "w.pth", "--output", "c.pt", "--repository", "r"}),
-      64, "--repository: is for --checkpoint only");
+      64, "--repository: has no effect with --import");
 }
 
 }  // namespace

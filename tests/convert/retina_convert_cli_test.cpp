@@ -50,7 +50,7 @@ TEST_F(ConvertCli, AnUnknownOptionNamesTheNearest) {
 
 TEST_F(ConvertCli, AThresholdOutOfRangeIsUsage) {
   expect_one_line(run({"--checkpoint", checkpoint_, "--output", output_, "--nms-threshold", "2"}),
-                  64, "out of range (got 2");
+                  64, "bad value (got \"2\"");
 }
 
 TEST_F(ConvertCli, AnImageSizeIsHeightTimesWidth) {

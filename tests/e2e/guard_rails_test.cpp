@@ -190,7 +190,7 @@ TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
                    job / "scenes/images/train2017", "--output", job / "thin"});
   ASSERT_EQ(packed.exit_code, 0) << packed.err;
   const ProcessResult result =
-      run_process(small_train_command(job / "thin", job / "run", 6, {"--flip", "1"}));
+      run_process(small_train_command(job / "thin", job / "run", 6, {"--augment", "flip=1"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const std::string line = cat("(image ", thin.image_id, "), annotation ", thin.id,
                                ": the box has no width or height inside the image");

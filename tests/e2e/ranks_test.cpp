@@ -64,8 +64,9 @@ double relative_difference(const NamedTensors& one, const NamedTensors& two,
 }
 
 TEST_F(Ranks, OneTimesFourAndTwoTimesTwoImagesLearnTheSame) {
-  const std::vector<std::string> v1 = {"--optimizer", "sgd",    "--norm", "frozen", "--head-norm",
-                                       "none",        "--flip", "0.5",    "--lr",   "0.0001"};
+  const std::vector<std::string> v1 = {"--optimizer", "sgd",   "--norm",    "frozen",
+                                       "--head-norm", "none",  "--augment", "flip=0.5",
+                                       "--lr",        "0.0001"};
   const double difference = relative_difference(train(1, 20, v1), train(2, 20, v1));
   EXPECT_GT(difference, 0)
       << "other additions, other last bits: equal files would be one run twice";

@@ -47,11 +47,11 @@ TEST_F(ModelCommand, RefusesAnotherNumberOfRanksThanExpected) {
 
 TEST_F(ModelCommand, RefusesToWaitForTooShort) {
   expect_refusal(run_process(command("out", {"--stall-timeout", "0.5"})), 64,
-                 "--stall-timeout: out of range (got 0.5");
+                 "--stall-timeout: bad value (got \"0.5\"");
 }
 
 TEST_F(ModelCommand, WritesResultsMetricsReportAndImages) {
-  const ProcessResult result = run_process(command("out", {"--draw", "3", "--draw-score", "0"}));
+  const ProcessResult result = run_process(command("out", {"--draw", "3,score=0"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("Average Precision"));
   const auto detections = read_results(folder_ / "out/detections.json");
@@ -129,7 +129,7 @@ TEST_F(ModelCommand, ADetectorHasNoTop1) {
   expect_refusal(run_process(command("out", {"--min-top1", "0.5"})), 78,
                  "which is a detector; hint: give --min-ap");
   expect_refusal(run_process(command("out", {"--min-top1", "1.5"})), 64,
-                 "--min-top1: out of range (got 1.5");
+                 "--min-top1: bad value (got \"1.5\"");
   expect_refusal(run_process(command("out", {"--min-top1", "0.5", "--min-ap", "0.5"})), 64,
                  "--min-ap or --min-top1");
 }

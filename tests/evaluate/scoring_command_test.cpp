@@ -369,7 +369,7 @@ TEST_F(ScoringCommand, HalfACommandIsUsageNamingTheMissingOption) {
   usage({"--model", "a.pt", "--detections", "d"}, "not both");
   usage({"--output", "o"}, "nothing to evaluate");
   usage({"--detections", "a", "--annotations", "b", "--output", "o", "--min-ap", "45"},
-        "--min-ap: out of range (got 45, want 0..1)");
+        "--min-ap: bad value (got \"45\", want 0 to 1)");
 }
 
 TEST_F(ScoringCommand, TheOfficialSampleEqualsPycocotools) {

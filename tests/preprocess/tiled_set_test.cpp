@@ -415,16 +415,6 @@ TEST_F(TiledSet, ExcludesOptionsThatMakeNoSenseWithIt) {
               }),
               HasSubstr("--tile: has no effect"));
   EXPECT_THAT(refused([](auto& o) { o.quality = 80; }), HasSubstr("--quality"));
-  EXPECT_THAT(refused([](auto& o) { o.tile_px = 31; }), HasSubstr("--tile: out of range"));
-  EXPECT_THAT(refused([](auto& o) { o.tile_overlap = 1; }), HasSubstr("--tile-overlap: out of"));
-  EXPECT_THAT(refused([](auto& o) { o.tile_visibility = 1.1; }), HasSubstr("--tile-visibility"));
-  EXPECT_THAT(refused([](auto& o) { o.tile_empty = -0.1; }), HasSubstr("--tile-empty: out of"));
-  EXPECT_THAT(refused([](auto& o) {
-                o.tile_px.reset();
-                o.encoding = ImageEncoding::kJpeg;
-                o.tile_empty = 0.5;
-              }),
-              HasSubstr("--tile-empty: has no effect without --tile"));
 }
 
 }  // namespace

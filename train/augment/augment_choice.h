@@ -1,7 +1,7 @@
-// What the user asks for with --augment and the options that change a set's details.
+// The value of --augment: a set, and details that replace the set's.
 #pragma once
 
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "shared/base/choices.h"
@@ -19,20 +19,19 @@ inline const Choices<Augment> kAugments = {{"none", Augment::kNone},
                                            {"strong", Augment::kStrong}};
 inline const Choices<Fill> kFills = {{"nearest", Fill::kNearest}, {"constant", Fill::kConstant}};
 
-// Unset: as the set has it. Units as in AugmentOptions; ranges are low, high.
 struct AugmentChoice {
-  std::optional<Augment> set;
-  std::optional<double> flip, vertical_flip, rotation, shear, translation, brightness, hue,
-      box_visibility;
-  std::optional<std::vector<double>> scale, scale_jitter, crop, contrast, saturation;
-  std::optional<Fill> fill;
+  // "light", or none, then details: "rotation=0.2", "scale=0.5:2", "fill=constant".
+  std::vector<std::string> items{};
 
-  // Throws Error{kUsage} for values that make no sense, or not together. `usual` is the set where
-  // none is chosen.
+  // Returns the set that is named, else `usual`.
+  Augment set(Augment usual) const;
+  bool has_detail(const std::string& name) const;
+  // Returns the set with its details replaced. Throws Error{kUsage} for values that make no sense,
+  // or not together.
   AugmentOptions options(Augment usual = Augment::kFlip) const;
 };
 
-// Declares the options of the group "Augmentation".
+// Declares --augment.
 void declare_options(Cli& cli, AugmentChoice& choice);
 
 }  // namespace retina

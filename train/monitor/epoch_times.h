@@ -1,4 +1,4 @@
-// Where the time of an epoch went, rank by rank. Closed at each epoch's end, and where a
+// Records where the time of an epoch goes, rank by rank. Closed at each epoch's end, and where a
 // run ends within one.
 #pragma once
 
@@ -13,20 +13,20 @@ namespace retina {
 
 struct EpochPoint {
   std::int64_t step = 0, epoch = 0;
-  // Of the epoch: its steps except skipped ones. 0: its last step is not done.
+  // Steps of the epoch except skipped ones. 0: its last step is not done.
   std::int64_t update_count = 0;
 };
 
-// Where `step` stands: at an epoch's end in that one, else in the one in progress.
+// Returns the point of `step`: in the epoch that it ends, or else in the one in progress.
 EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Rollback& rollback);
 
 class EpochTimes {
  public:
-  // A step as this rank saw it.
+  // Adds a step as this rank saw it.
   void add(const StepMetrics& metrics);
 
-  // Rank 0 writes the epoch's line into `log` (null: none) and warns of a rank that holds up the
-  // others. Collective.
+  // Writes the epoch's line into `log` (null: none) and warns of a rank that holds up the others,
+  // both on rank 0. Collective.
   void close(Communicator& communicator, const EpochPoint& point, MetricsLog* log);
 
  private:

@@ -38,7 +38,7 @@ class Message {
     put(bytes_, std::bit_cast<std::uint32_t>(value));
     return *this;
   }
-  // Text, bytes, another message.
+  // Adds text, bytes or another message.
   Message& text(int field, std::string_view value) {
     begin(field, 2);
     varint(value.size());
@@ -59,7 +59,8 @@ class Message {
   std::string bytes_;
 };
 
-// Fields 1 and 2 of an Event are wall_time and step, 3 file_version, 5 summary, 7 session_log.
+// Begins an Event. Its fields 1 and 2 are wall_time and step, 3 file_version, 5 summary, 7
+// session_log.
 Message begun_event(std::int64_t step) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   return Message().f64(1, now.count()).number(2, step);
@@ -69,8 +70,9 @@ std::uint32_t masked_crc(std::string_view bytes) {
   return std::rotr(crc32c(bytes), 15) + 0xa282ead8U;
 }
 
-// TensorBoard's own form, with the seconds since 1970 in ten digits. It reads the files of a folder
-// in the order of their names: whatever this machine's clock says, the new one is the last.
+// Returns a name in TensorBoard's own form, with the seconds since 1970 in ten digits. TensorBoard
+// reads the files of a folder in the order of their names; the new one comes last even if this
+// machine's clock is slow.
 std::string next_file(const std::string& folder) {
   const std::string begin = "events.out.tfevents.";
   std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(
@@ -92,8 +94,8 @@ std::string next_file(const std::string& folder) {
 EventFile::EventFile(const std::string& folder, std::int64_t step)
     : file_(next_file(folder), "--tensorboard") {
   write(begun_event(0).text(3, "brain.Event:2").bytes());
-  // SessionLog.START: from the second one of a folder on, TensorBoard drops this step and later
-  // ones.
+  // SessionLog.START: in all files of a folder but the first, it makes TensorBoard drop this step
+  // and later ones.
   write(begun_event(step + 1).text(7, Message().number(1, 1).bytes()).bytes());
 }
 

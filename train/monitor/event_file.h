@@ -17,28 +17,28 @@
 namespace retina {
 
 struct EventScalar {
-  std::string tag = {};  // "train/loss": the part before the slash is TensorBoard's group
+  std::string tag = {};  // the part before the slash is TensorBoard's group, as in "train/loss"
   double value = 0;      // an f32 in the file
 };
 
 class EventFile {
  public:
-  // A new file in `folder`, behind those that are there. Training continues after `step`:
-  // TensorBoard drops what these have of later steps. Throws kCannotCreate, kIo.
+  // Opens a new file in `folder`, after those that are there. Training continues after `step`:
+  // TensorBoard drops their values of later steps. Throws kCannotCreate, kIo.
   EventFile(const std::string& folder, std::int64_t step);
 
-  // Other processes see it when this returns. Throws kIo.
+  // Appends the values; other processes see them when this returns. Throws kIo.
   void add_scalars(std::int64_t step, const std::vector<EventScalar>& scalars);
-  // Under "validation/image 1" and so on.
+  // Appends images under "validation/image 1" and so on.
   void add_images(std::int64_t step, const Gallery& gallery);
 
-  // To the disk. Somebody may have removed the file meanwhile: that costs a warning. Throws kIo.
+  // Writes to the disk. A file that was removed meanwhile costs a warning. Throws kIo.
   void sync();
 
  private:
   void write(std::string_view event);
   AppendFile file_;
-  bool is_missing_ = false;  // which was reported
+  bool is_missing_ = false;  // the removal was reported
 };
 
 }  // namespace retina

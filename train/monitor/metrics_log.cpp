@@ -33,7 +33,7 @@ struct LoggedMetric {
   std::variant<std::int64_t, double> value;
 };
 
-// Those of a step's line, in its order.
+// Returns the metrics of a step's line, in its order.
 std::vector<LoggedMetric> logged_metrics(const StepMetrics& m) {
   std::vector<LoggedMetric> list = {{"train", "epoch", m.epoch}, {"train", "loss", m.loss()}};
   for (std::size_t i = 0; i < task_metrics(m.task).size(); ++i) {
@@ -78,8 +78,8 @@ std::string to_json(const StepMetrics& m) {
   return json.end_object().text();
 }
 
-// The losses of a validation's line by their keys: those of a step's line, but a classifier's has
-// a "loss" already, without label smoothing.
+// Returns the losses of a validation's line by their keys: those of a step's line, except that a
+// classifier already has a "loss", which is without label smoothing.
 std::vector<std::pair<const char*, double>> logged_losses(const ValidationMetrics& m) {
   std::vector<std::pair<const char*, double>> list;
   if (m.task == Task::kDetection) list.emplace_back("loss", total_loss(m.task, m.losses));
@@ -216,10 +216,11 @@ EpochMetrics epoch_from(const JsonView& line) {
   return metrics;
 }
 
-// A machine that went down may leave a hole in the file: what follows is lost, not the run.
+// Returns the line, or nothing when it is damaged: a machine that went down may leave a hole in the
+// file. The rest of the file is lost, not the run.
 std::optional<JsonFile> parse_if_whole(const std::string& line, const std::string& path) {
   try {
-    // What follows a zero byte the parser does not see.
+    // The parser would not see what follows a zero byte.
     if (line.find('\0') != std::string::npos) {
       throw Error(ErrorKind::kData, cat(path, ": a line holds zero bytes"));
     }
@@ -236,7 +237,7 @@ std::string summary(const StepMetrics& metrics) {
   std::string values;
   for (std::size_t i = 0; i < task_metrics(metrics.task).size(); ++i) {
     const TaskMetric& metric = task_metrics(metrics.task)[i];
-    if (metric.is_loss && metrics.values[i] == metrics.loss()) continue;  // there is no other
+    if (metric.is_loss && metrics.values[i] == metrics.loss()) continue;  // the only loss
     values += cat(values.empty() ? "" : ", ", metric.label, " ", fixed(metrics.values[i], 3));
   }
   return cat("epoch ", metrics.epoch, ", loss ", fixed(metrics.loss(), 3), " (", values, "), lr ",

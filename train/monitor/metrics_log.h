@@ -42,48 +42,48 @@
 
 namespace retina {
 
-// One step, over all ranks.
+// The metrics of one step, over all ranks.
 struct StepMetrics {
-  std::int64_t step = 0;   // updates done, the first is 1
-  std::int64_t epoch = 0;  // the one in progress, the first is 1
+  std::int64_t step = 0;   // updates done, counted from 1
+  std::int64_t epoch = 0;  // the one in progress, counted from 1
   Task task = Task::kDetection;
   TaskMetrics values = {};  // means over the step's real images
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping; not finite where the step updated nothing
-  double loss_scale = 0;     // of backward, with --precision fp16; else 0
+  double loss_scale = 0;     // scale of backward, with --precision fp16; else 0
   double images_per_second = 0;
-  std::int64_t images = 0;           // real ones
-  std::int64_t replaced_images = 0;  // of them, those in the place of a damaged one
-  int images_own = 0;                // of them, this rank's; pad slots count; not in the file
+  std::int64_t images = 0;           // real images
+  std::int64_t replaced_images = 0;  // those in the place of a damaged one
+  int images_own = 0;                // this rank's images, including pad slots; not in the file
   int ranks = 1;
-  // All of rank 0.
+  // The rest is measured on rank 0.
   double step_ms = 0;
-  double data_wait_ms = 0;        // waiting for the loader
-  double exposed_comm_ms = 0;     // the main thread waits for the sums of gradients and losses
+  double data_wait_ms = 0;        // time spent waiting for the loader
+  double exposed_comm_ms = 0;     // time the main thread waits for the sums of gradients and losses
   ReduceCost reduce = {};         // the gradients' all-reduces
-  double checkpoint_ms = 0;       // standing still to save since the step before
-  std::int64_t memory_bytes = 0;  // most resident memory so far
-  PartTimes parts = {};           // of compute_ms
-  int micro_batch = 0;            // images of a rank at once
-  std::int64_t device_memory_bytes = 0;  // most memory of tensors on the GPU so far; 0 on a CPU
+  double checkpoint_ms = 0;       // pause for saving since the step before
+  std::int64_t memory_bytes = 0;  // peak resident memory so far
+  PartTimes parts = {};           // parts of compute_ms
+  int micro_batch = 0;            // images that a rank processes at once
+  std::int64_t device_memory_bytes = 0;  // peak memory of tensors on the GPU so far; 0 on a CPU
 
   double loss() const { return total_loss(task, values); }
-  // Not known of lines read back.
+  // Not known for lines read back from the file.
   bool made_update() const { return std::isfinite(gradient_norm); }
   double compute_ms() const { return step_ms - data_wait_ms - exposed_comm_ms; }
 };
 
-// "epoch 2, loss 1.234 (class 0.567, box 0.667), lr 0.01, 15.2 images/s".
+// Returns "epoch 2, loss 1.234 (class 0.567, box 0.667), lr 0.01, 15.2 images/s".
 std::string summary(const StepMetrics& metrics);
 
-// An epoch's end, or the end of a run within one.
+// The times of an epoch, or of the part of it in which a run ended.
 struct EpochMetrics {
   std::int64_t step = 0, epoch = 0;
-  // Of its steps, those before a continuation too; without what lies between steps (validation,
-  // checkpoints). Unset within an epoch, and where a step's line is missing.
+  // Time of its steps, including those before a continuation, without the time between steps
+  // (validation, checkpoints). Unset within an epoch, and where a step's line is missing.
   std::optional<double> epoch_seconds = {};
   std::int64_t images_per_epoch = 0;
-  std::int64_t step_count = 0;             // that `rank_times` covers: those since the last start
+  std::int64_t step_count = 0;             // steps in `rank_times`: those since the last start
   std::vector<RankTimes> rank_times = {};  // empty: no step since then
 };
 
@@ -93,45 +93,48 @@ struct ValidationMetrics {
   // Detection: the 12 numbers in pycocotools' order. Classification: top-1 and top-5 accuracy, the
   // mean cross-entropy.
   std::vector<double> values = {};
-  // Best detections of an image and class that count.
+  // Number of detections of an image and class, best first, that count.
   std::uint32_t count_best = kMaxDetectionsPerImage;
-  // Of task_metrics() the losses, as training computes them: means over the images, by the weights
-  // that are validated and as they are in evaluation.
+  // The losses among task_metrics(), as training computes them: means over the images, by the
+  // weights that are validated, with the network in evaluation mode.
   TaskMetrics losses = {};
 
-  // By which validations are compared, higher is better: AP, or top-1 accuracy.
+  // Returns the metric by which validations are compared, higher is better: AP, or top-1 accuracy.
   double judged() const { return values.front(); }
 };
 
-// From `step` on the run is to have another length, and its schedule with it.
+// A new length of the run, and of its schedule, from `step` on.
 struct LengthChange {
   std::int64_t step = 0, total_steps = 0, total_steps_before = 0;
 
   friend bool operator==(const LengthChange&, const LengthChange&) = default;
 };
 
-// What people look at, by its place in `values`: the judged one first.
+// Names of the metrics that reports show, with their index in `values`: first the one that judges.
 using ShownMetrics = std::vector<std::pair<const char*, std::size_t>>;
 const ShownMetrics& shown_metrics(Task task);
 
-// All metrics of such a line, the step aside; of a detector's validation the 12 numbers, too.
+// Returns all metrics of such a line except the step; for a detector's validation the 12 numbers,
+// too.
 std::vector<EventScalar> event_scalars(const StepMetrics& metrics);
 std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics);
 
 class MetricsLog {
  public:
-  // Continues the file, cut after `step`: what a killed run wrote beyond its last checkpoint is
-  // removed. So is an incomplete line. Throws kCannotCreate, kIo.
+  // Opens the file for a run that continues after `step`. Removes later lines, which a killed run
+  // wrote beyond its last checkpoint, and an incomplete line. Throws kCannotCreate, kIo.
   MetricsLog(const std::string& path, std::int64_t step);
 
   void append(const StepMetrics& metrics);
   void append(const ValidationMetrics& metrics);
-  // Fills in seconds and images of an epoch with so many updates, its steps except skipped ones,
-  // when each has its line: a run that began within the epoch knows a part of it. 0: not yet whole.
+  // Appends an epoch's line. With `update_count` updates, the epoch's steps except skipped ones, it
+  // fills in seconds and images when each has its line: a run that began within the epoch knows
+  // only a part of it. 0: the epoch is not yet whole.
   void append(EpochMetrics metrics, std::int64_t update_count);
-  // Once: a job that was killed before its next checkpoint says it again.
+  // Appends the change once, even if a job that was killed before its next checkpoint reports it
+  // again.
   void append(const LengthChange& change);
-  // To the disk; before a checkpoint of the same step is published.
+  // Writes to the disk; called before a checkpoint of the same step is published.
   void sync() { file_->sync(); }
 
   const std::vector<StepMetrics>& steps() const { return steps_; }
@@ -140,7 +143,7 @@ class MetricsLog {
   const std::vector<LengthChange>& length_changes() const { return length_changes_; }
 
  private:
-  std::optional<AppendFile> file_;  // from the constructor's end on
+  std::optional<AppendFile> file_;  // set at the end of the constructor
   std::vector<StepMetrics> steps_;
   std::vector<ValidationMetrics> validations_;
   std::vector<EpochMetrics> epochs_;

@@ -16,14 +16,14 @@ namespace {
 constexpr Colour kCovered = {46, 184, 76};
 constexpr Colour kUncovered = {230, 48, 48};
 constexpr Colour kPartial = {150, 150, 150};
-// Few enough for the memory of any machine, whatever the images of a step.
+// Images loaded at once: few enough for the memory of any machine, whatever the images of a step.
 constexpr int kMicroBatch = 8;
 
 struct Counts {
   std::int64_t images = 0, boxes = 0, uncovered = 0, without_boxes = 0, partial = 0;
 };
 
-// Draws the boxes and counts them; returns how many no anchor covers.
+// Draws the boxes and counts them; returns the number of those that no anchor covers.
 std::int64_t draw_boxes(Image& image, const Sample& sample, const PreviewInput& input) {
   const AnchorCoverage anchors(input.anchors.sizes, input.anchors.per_cell);
   const bool has_names = are_worth_names(sample.labels, std::identity());
@@ -56,7 +56,7 @@ std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncove
              counted(boxes, "box", "boxes"), uncovered == 0 ? "" : cat(", ", uncovered, " red"));
 }
 
-// What the batch shows of the run, until the page is full.
+// Adds the samples of the batch, until the page is full.
 void show(const Batch& batch, const PreviewInput& input, Gallery& gallery, Counts& counts) {
   const std::int64_t plane = std::int64_t{batch.padded_width_px} * batch.padded_height_px;
   for (std::size_t i = 0; i < batch.samples.size() && counts.images < input.image_count; ++i) {
@@ -108,8 +108,9 @@ std::string render_preview(const PreviewInput& input) {
   if (input.foreground_iou) {
     gallery.note += cat(" Red: no anchor has an IoU of ", shortest(*input.foreground_iou),
                         " with a box of this size; such a box is learned by its best anchor alone, "
-                        "or with --low-quality-matches off by none. See --anchor-sizes.");
+                        "or by none where the recipe says so. See --anchor-sizes.");
   }
+  // The first batches of the run, as training loads them.
   Counts counts;
   const auto batches = load_steps({.source = input.train.source,
                                    .plan = input.plan,
@@ -121,6 +122,7 @@ std::string render_preview(const PreviewInput& input) {
     if (!batch) break;
     show(*batch, input, gallery, counts);
   }
+  // The page: counts of the boxes, samples, options. Square samples have no boxes.
   std::string folders;
   for (const std::string& one : input.folders) folders += cat(folders.empty() ? "" : ", ", one);
   Report report{.title = cat("retina-train: preview of ", folders),

@@ -12,8 +12,8 @@
 namespace retina {
 namespace {
 
-constexpr double kSlower = 1.10;    // than the median rank
-constexpr double kFeltShare = 0.5;  // of the delay, by the others
+constexpr double kSlower = 1.10;    // compared with the median rank
+constexpr double kFeltShare = 0.5;  // share of the delay that the others notice
 constexpr std::int64_t kStepsToCompare = 8;
 constexpr std::size_t kRowsInTable = 32;
 
@@ -52,7 +52,7 @@ std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
       ranks.begin(), ranks.end(),
       [](const auto& a, const auto& b) { return a.own_ms_per_image() < b.own_ms_per_image(); });
   const double images = slowest->images > 0 ? slowest->images : 1;
-  // The median rank of those that remain: of two ranks the other one.
+  // The median of the other ranks; with two ranks, the other one.
   std::vector<double> own, compute, data, waits;
   for (const RankTimes& times : ranks) {
     if (times.rank == slowest->rank) continue;
@@ -95,6 +95,7 @@ Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
                           ", slowest rank per image first. A rank waits for gradients until slower "
                           "ranks have theirs and the sums have arrived."),
               .wide = true};
+  // Many ranks would make the page long: the slowest are enough.
   if (rows.size() > kRowsInTable) {
     table.note += cat(" The ", kRowsInTable, " slowest of ", rows.size(), ".");
     rows.resize(kRowsInTable);

@@ -1,4 +1,4 @@
-// What a user learns about how gradients travel, and what the run's folder keeps of it.
+// Reports how gradients travel, to the user and in the run's folder.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@ namespace retina {
 // Used on rank 0.
 class ReductionLog {
  public:
-  // Before the first step: one line, and the choice of buckets into `run_dir` (null: nowhere).
+  // Logs one line before the first step and writes the choice of buckets to `run_dir` (null:
+  // nowhere).
   static void begin(const GradientBuckets& buckets, RunDir* run_dir);
 
-  // After update number `step`: each piece of news once.
+  // Logs the events of update number `step`, each kind once.
   void add(std::int64_t step, const GradientBuckets& buckets);
 
  private:

@@ -16,7 +16,7 @@ using Steps = std::vector<StepMetrics>;
 constexpr std::size_t kCurvePoints = 2000;  // more would only make the page heavy
 constexpr double kSmoothedSteps = 20;
 
-// A line over steps.
+// A line over the steps.
 struct Line {
   std::string name{};
   std::function<double(const StepMetrics&)> value{};
@@ -30,9 +30,9 @@ struct StepCurve {
   Shown shown = Shown::kSmoothed;
 };
 
-// All that has a value for each step. Without lines: nothing.
+// Returns the curves that have a value for each step. A curve without lines is not shown.
 std::vector<StepCurve> step_curves(Task task, bool has_traffic, bool has_scale) {
-  // What a task judges a step by: its loss with its parts, unless it has one alone, and accuracies.
+  // The task's loss, with its parts if it has several, and its accuracies.
   std::vector<Line> losses = {{"loss", [](const auto&m) { return m.loss(); }}}, accuracies;
   const auto& values = task_metrics(task);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -41,7 +41,7 @@ std::vector<StepCurve> step_curves(Task task, bool has_traffic, bool has_scale) 
                                                          }});
   }
   if (losses.size() == 2) losses.pop_back();
-  // Where the time goes.
+  // The parts of a step's time.
   const auto part = [](const char* name, double PartTimes::*ms) {
     return Line{name, [ms](const auto& m) { return m.parts.*ms; }};
   };
@@ -87,7 +87,7 @@ std::vector<StepCurve> step_curves(Task task, bool has_traffic, bool has_scale) 
   return curves;
 }
 
-// Where a continuation gave the run another length.
+// Returns marks where a continuation gave the run another length.
 std::vector<CurveMark> marks_of(const MetricsLog& log) {
   std::vector<CurveMark> marks;
   for (const LengthChange& change : log.length_changes()) {
@@ -97,7 +97,7 @@ std::vector<CurveMark> marks_of(const MetricsLog& log) {
   return marks;
 }
 
-// Long runs are thinned evenly.
+// Draws a curve; long runs are thinned evenly.
 Curve drawn(const StepCurve& what, const Steps& steps) {
   Curve curve{.title = what.title, .x_label = "step", .y_label = what.unit, .from_zero = true};
   const std::size_t stride = std::max<std::size_t>(1, steps.size() / kCurvePoints);
@@ -120,7 +120,7 @@ Curve drawn(const StepCurve& what, const Steps& steps) {
   return curve;
 }
 
-// Beside the training loss, which `curve` is: where the two diverge, the run overfits.
+// Adds the validation loss to the training loss `curve`: where the two diverge, the run overfits.
 void add_validation_loss(Curve& curve, const std::vector<ValidationMetrics>& validations) {
   Series series{.name = "validation", .points = true};
   for (const ValidationMetrics& item : validations) {
@@ -149,7 +149,8 @@ Curve validation_curve(const std::vector<ValidationMetrics>& validations) {
   return curve;
 }
 
-// Of the validations, speed, where the time of the median step goes, the length of an epoch.
+// Returns the headlines: validations, speed, the parts of the median step's time, the length of an
+// epoch.
 std::vector<Headline> headlines(const MetricsLog& log, bool has_traffic) {
   std::vector<Headline> list;
   if (const auto& validations = log.validations(); !validations.empty()) {
@@ -165,6 +166,7 @@ std::vector<Headline> headlines(const MetricsLog& log, bool has_traffic) {
     list.push_back({cat("best ", shown.front().first), metric_text(best->judged()),
                     cat("at step ", best->step)});
   }
+  // Speed, and the shares of a step's time that are lost to waiting.
   const auto median_of = [&](const auto& value) {
     std::vector<double> values;
     for (const StepMetrics& one : log.steps()) values.push_back(value(one));
@@ -182,6 +184,7 @@ std::vector<Headline> headlines(const MetricsLog& log, bool has_traffic) {
   percent_of_step("waiting for data", &StepMetrics::data_wait_ms);
   if (has_traffic) percent_of_step("waiting for gradients", &StepMetrics::exposed_comm_ms);
   const Steps& steps = log.steps();
+  // A micro-batch that shrank, since it slows the run.
   const auto most = std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) {
     return a.micro_batch < b.micro_batch;
   });
@@ -190,6 +193,7 @@ std::vector<Headline> headlines(const MetricsLog& log, bool has_traffic) {
                     cat("of a rank; ", most->micro_batch, " at step ", most->step,
                         ", for lack of memory or by --micro-batch")});
   }
+  // The last whole epoch.
   const auto epoch = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return m.epoch_seconds.has_value(); });
   if (epoch != log.epochs().rend()) {
@@ -215,7 +219,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
       .settings = settings_of(input.options)};
   if (!log.validations().empty()) report.curves.push_back(validation_curve(log.validations()));
   const Task task = steps.empty() ? Task::kDetection : steps.back().task;
-  const std::size_t loss = report.curves.size();  // its curve is the first of the steps'
+  const std::size_t loss = report.curves.size();  // the first of the steps' curves
   for (const StepCurve& curve : step_curves(task, has_traffic, has_scale)) {
     if (!curve.lines.empty()) report.curves.push_back(drawn(curve, steps));
   }

@@ -16,8 +16,8 @@ struct RunReportInput {
   std::int64_t total_steps = 0;
   int rank_count = 1;
   std::vector<EffectiveOption> options = {};
-  Gallery gallery = {};  // of the last validation; without images: none
-  Table classes = {};    // the same; without rows: none
+  Gallery gallery = {};  // images of the last validation; without images: no gallery
+  Table classes = {};    // classes of the last validation; without rows: no table
 };
 
 std::string run_report_html(const RunReportInput& input, const MetricsLog& log);

@@ -34,7 +34,7 @@ std::vector<Throughput::Step> Throughput::measured_steps() const {
 ScalingRun Throughput::scaling_run(Communicator& communicator,
                                    std::vector<double> bucket_bytes) const {
   const std::vector<Step> steps = measured_steps();
-  // The slowest rank's median is everybody's.
+  // Every rank waits for the slowest, so its median is the step's.
   const auto slowest_median_seconds = [&](double Step::*time_ms) {
     std::vector<double> values;
     for (const Step& step : steps) values.push_back(step.*time_ms);

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Between two scopes the phase around both shows for a moment.
+// Gap between two scopes, in which the phase around both shows for a moment.
 constexpr nanoseconds kSeam(2000);
 
 double microseconds(Timeline::Clock::duration duration) {
@@ -34,7 +34,7 @@ ClockOffset measure_clock_offset(Communicator& communicator,
                                  const std::function<std::int64_t()>& clock_ns) {
   constexpr int kRounds = 8;
   const auto ranks = static_cast<std::size_t>(communicator.size());
-  std::vector<std::int64_t> found(2 * ranks, 0);  // ahead, error of each rank
+  std::vector<std::int64_t> found(2 * ranks, 0);  // pairs of `ahead` and `error`, one for each rank
   for (std::size_t r = 1; r < ranks; ++r) {
     std::int64_t shortest_ns = std::numeric_limits<std::int64_t>::max();
     for (int round = 0; round < kRounds; ++round) {
@@ -143,7 +143,7 @@ std::string Timeline::finish(int rank, const std::string& node, Clock::time_poin
   std::string text = metadata("process_name", rank, 0, cat("rank ", rank, " (", node, ")"));
   text += metadata("thread_name", rank, static_cast<int>(Row::kMain), "main");
   text += metadata("thread_name", rank, static_cast<int>(Row::kCommunication), "communication");
-  JsonWriter order;  // of the rows of processes
+  JsonWriter order;  // order of the rows of processes
   order.begin_object().field("ph", "M").field("name", "process_sort_index").field("pid", rank);
   order.key("args").begin_object().field("sort_index", rank).end_object().end_object();
   text += order.text() + ",\n";
@@ -204,7 +204,7 @@ void TimelineFile::write() {
                  ",\n\"traceEvents\":[\n");
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       std::string_view part = all[rank];
-      if (rank + 1 == all.size()) part.remove_suffix(2);  // no comma behind the last
+      if (rank + 1 == all.size()) part.remove_suffix(2);  // no comma after the last
       file_->write(part);
     }
     file_->write("\n]}\n");
@@ -212,7 +212,7 @@ void TimelineFile::write() {
   });
   file_.reset();
   if (lost > 0) {
-    log_warning("--timeline: ", lost, " events are missing; give a shorter --timeline-steps");
+    log_warning("--timeline: ", lost, " events are missing; give fewer steps=FROM:TO");
   }
 }
 

@@ -26,34 +26,34 @@
 
 namespace retina {
 
-// What distinguishes the file from other programs' traces.
+// Distinguishes the file from other programs' traces.
 inline constexpr const char* kTimelineMark = "\"clock_error_us\":";
 
-// This rank's clock against rank 0's.
+// This rank's clock compared with rank 0's.
 struct ClockOffset {
-  std::int64_t ahead_ns = 0;  // of rank 0's clock; 0 on rank 0
-  std::int64_t error_ns = 0;  // at most
+  std::int64_t ahead_ns = 0;  // ahead of rank 0's clock; 0 on rank 0
+  std::int64_t error_ns = 0;  // largest error
 };
 
-// Cristian's method (1989, "Probabilistic clock synchronization") over the Communicator. Rank 0
-// reads its clock (t0) and broadcasts a byte; rank r reads its own (s) on receipt and broadcasts
-// it; rank 0 reads its clock again (t1). Rank r read s between t0 and t1, so its clock is s - (t0 +
-// t1) / 2 ahead of rank 0's, wrong by (t1 - t0) / 2 at most. Of several rounds the one with the
-// smallest t1 - t0 counts. `clock_ns` reads this rank's clock. Holds at the time of the call:
+// Measures the offset by Cristian's method (1989, "Probabilistic clock synchronization") over the
+// Communicator. Rank 0 reads its clock (t0) and broadcasts a byte; rank r reads its own (s) on
+// receipt and broadcasts it; rank 0 reads its clock again (t1). Rank r read s between t0 and t1, so
+// its clock is s - (t0 + t1) / 2 ahead of rank 0's, wrong by (t1 - t0) / 2 at most. The round with
+// the smallest t1 - t0 counts. `clock_ns` reads this rank's clock. Holds at the time of the call:
 // clocks drift, commonly by some µs a second. Collective.
 ClockOffset measure_clock_offset(Communicator& communicator,
                                  const std::function<std::int64_t()>& clock_ns);
 
-// Steps that are recorded, counted from 1 at this start of the program.
+// The recorded steps, counted from 1 at this start of the program.
 struct StepWindow {
   std::int64_t first = 1, last = 20;
 };
 
-// "FROM:TO". Throws Error{kUsage} with --`option` as the subject.
+// Parses "FROM:TO". Throws Error{kUsage} with --`option` as the subject.
 StepWindow parse_step_window(const std::string& option, const std::string& text);
 
-// One rank's recorder. Memory is bounded: the window's steps, and 200,000 spans; later ones are
-// only counted.
+// Records one rank's events. Memory is bounded: the window's steps, and 200,000 spans; later ones
+// are only counted.
 class Timeline : public ActivityListener {
  public:
   using Clock = std::chrono::steady_clock;
@@ -65,11 +65,11 @@ class Timeline : public ActivityListener {
   void on_collective_begin(const Operation& operation, Clock::time_point now) override;
   void on_collective_end(Clock::time_point now) override;
 
-  // True when the window's last step is over, including its phases and what followed it.
+  // Returns true when the window's last step is over, including its phases and what followed it.
   bool is_over() const;
 
-  // Stops recording. Returns the events as JSON objects, each followed by ",\n"; times are `origin`
-  // = 0.
+  // Stops recording. Returns the events as JSON objects, each followed by ",\n"; times count from
+  // `origin`.
   std::string finish(int rank, const std::string& node, Clock::time_point origin);
   std::int64_t skipped_count() const { return skipped_count_; }
 
@@ -98,23 +98,25 @@ class Timeline : public ActivityListener {
   bool finished_ = false;
   Phase phase_ = Phase::kStart;
   Clock::time_point phase_begin_ = {}, step_begin_ = {}, step_end_ = {};
-  std::optional<Span> collective_;  // in progress
+  std::optional<Span> collective_;  // the one in progress
 };
 
-// The job's timeline: from the construction on every rank records; when the window is over, or at
+// The job's timeline: every rank records from the construction on; when the window is over, or at
 // `finish`, rank 0 writes the file.
 class TimelineFile {
  public:
-  // `communicator` has an activity and outlives this. Rank 0 makes the temporary file now, so that
-  // a bad path ends the job at its start: throws kCannotCreate. Collective.
+  // `communicator` has an activity and must outlive this. Rank 0 makes the temporary file now, so
+  // that a bad path ends the job at its start: throws kCannotCreate. Collective.
   TimelineFile(const std::string& path, const StepWindow& window, Communicator& communicator);
   ~TimelineFile();
   TimelineFile(const TimelineFile&) = delete;
   TimelineFile& operator=(const TimelineFile&) = delete;
 
-  // After each step and what belongs to it, on all ranks. Throws kIo. Collective.
+  // Must be called on all ranks after each step and its checkpoint or validation. Throws kIo.
+  // Collective.
   void after_step();
-  // At the end of the work, an early one too; writes unless that was done. Throws kIo. Collective.
+  // Writes the file unless that was done; called at the end of the work, even an early one. Throws
+  // kIo. Collective.
   void finish();
 
  private:
@@ -123,7 +125,7 @@ class TimelineFile {
   Timeline timeline_;
   ClockOffset clock_;
   Timeline::Clock::time_point origin_;  // on this rank's clock
-  std::unique_ptr<AtomicFile> file_;    // rank 0, until it is written
+  std::unique_ptr<AtomicFile> file_;    // on rank 0, until it is written
   bool written_ = false;
 };
 

@@ -20,15 +20,16 @@
 namespace retina {
 namespace {
 
-// A stop signal came to a rank, which has not seen all of its share. Collective.
+// Returns true when a stop signal came to any rank, which then has not seen all of its share.
+// Collective.
 bool any_stopped(Communicator& communicator) {
   return communicator.all_reduce_max(stop_signal() != 0 ? 1 : 0) != 0;
 }
 
 // A batch's part of the losses over all validation images.
 struct BatchLoss {
-  std::int64_t image_id = 0;  // the place of its first image, which no other batch has
-  TaskMetrics parts = {};     // of task_metrics()
+  std::int64_t image_id = 0;  // index of its first image, which no other batch has
+  TaskMetrics parts = {};     // its task_metrics()
 };
 
 BatchLoss batch_loss(TrainingTask& task, const TaskOutputs& outputs, const Batch& batch) {
@@ -38,7 +39,7 @@ BatchLoss batch_loss(TrainingTask& task, const TaskOutputs& outputs, const Batch
   return loss;
 }
 
-// In the order of the batches' images: the same bits whichever ranks computed them.
+// Adds in the order of the batches' images: the same bits whichever ranks computed them.
 TaskMetrics sum_of(const std::vector<BatchLoss>& losses) {
   TaskMetrics sum = {};
   for (const BatchLoss& loss : losses) {
@@ -136,7 +137,7 @@ class DetectionValidation : public Validation {
   DetectOptions options_;
   std::set<std::int64_t> seen_;
   std::optional<Instances> truth_;  // read once, on rank 0
-  // Of the last run, on rank 0.
+  // Detections of the last run, on rank 0.
   std::vector<Detection> detections_;
   TaskMetrics losses_ = {};
 };
@@ -193,7 +194,7 @@ class ClassificationValidation : public Validation {
   const ShardSet& shards_;
   TrainingTask& task_;
   DetectOptions options_;
-  // Of the last run, on rank 0.
+  // Outcomes of the last run, on rank 0.
   std::vector<ClassOutcome> outcomes_;
   TaskMetrics losses_ = {};
 };

@@ -1,4 +1,4 @@
-// Validation during training: all ranks run the network over their share, rank 0 judges.
+// Validation during training: all ranks run the network over their share, rank 0 scores.
 #pragma once
 
 #include <cstddef>
@@ -19,27 +19,28 @@ namespace retina {
 
 struct ValidationResult {
   std::vector<double> values = {};                    // as in ValidationMetrics
-  std::uint32_t count_best = kMaxDetectionsPerImage;  // the same
-  TaskMetrics losses = {};                            // the same
-  Table classes = {};                                 // a row a class, for the run's page
+  std::uint32_t count_best = kMaxDetectionsPerImage;  // as in ValidationMetrics
+  TaskMetrics losses = {};                            // as in ValidationMetrics
+  Table classes = {};                                 // one row a class, for the run's page
 };
 
 class Validation {
  public:
   virtual ~Validation() = default;
 
-  // Over all images. False, on all ranks, when a stop signal came to any of them before the last
-  // image: then the rest is skipped, and there is no result. Collective.
+  // Runs over all images. Returns false, on all ranks, when a stop signal came to any of them
+  // before the last image: then the rest is skipped, and there is no result. Collective.
   virtual bool run(Communicator& communicator) = 0;
-  // Of the last `run`; rank 0.
+  // Returns the result of the last `run`; rank 0.
   virtual ValidationResult result() = 0;
-  // Up to `count` images of the last `run` that are worth a look; rank 0.
+  // Returns up to `count` images of the last `run` that are worth a look; rank 0.
   virtual Gallery gallery(std::size_t count) const = 0;
 };
 
-// Of the task's network, with the task's loss: from the same forward, as training computes it. Both
-// `shards` and `task` outlive it. `options.max_images` restricts it to the first images. Of a
-// detector, the log also has AP without the images `seen`, which are trained on, too.
+// Makes the validation of the task's network. The loss is the task's, from the same forward, as
+// training computes it. `shards` and `task` must outlive the result. `options.max_images` restricts
+// it to the first images. For a detector, the log also has AP without the images `seen`, which are
+// trained on, too.
 std::unique_ptr<Validation> make_validation(const ShardSet& shards, TrainingTask& task,
                                             const DetectOptions& options,
                                             const std::set<std::int64_t>& seen = {});

@@ -10,10 +10,10 @@
 namespace retina {
 namespace {
 
-// A bucket fills this many steps: enough that its images meet in other combinations each epoch.
-// With 8, batch norm of 4 images learned less than without buckets: tests/bench/train/outcome.py.
+// Steps that a bucket fills: enough that its images meet in other combinations each epoch. With 8,
+// batch norm of 4 images learned less than without buckets: tests/bench/train/outcome.py.
 constexpr std::size_t kBucketSteps = 32;
-// Keep the draws for different purposes of one epoch apart.
+// Keeps the draws for different purposes of one epoch apart.
 constexpr std::uint64_t kStepSeedOffset = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kLaneSeedOffset = 0xD1B54A32D192ED03;
 constexpr std::uint64_t kScaleSeedOffset = 0x8CB92BA72F3D8DD7;
@@ -91,7 +91,7 @@ void EpochPlan::bucket_by_aspect(std::size_t first, std::size_t count, std::size
   for (std::size_t bucket = 0; bucket < bucket_count; ++bucket) {
     const auto [begin, end] = lane_records(count, bucket, bucket_count);
     const auto of_rank = by_aspect.begin() + static_cast<std::ptrdiff_t>(begin);
-    // Back to the random order, inside the bucket.
+    // Restores the random order inside the bucket.
     std::sort(of_rank, of_rank + static_cast<std::ptrdiff_t>(end - begin),
               [](const auto& a, const auto& b) { return a.second < b.second; });
     for (std::size_t i = begin; i < end; ++i) {
@@ -112,7 +112,7 @@ void EpochPlan::group_by_aspect() {
       bucket_by_aspect(lane, full_steps, slots, buckets);
     }
   }
-  // The steps go back in random order, or every epoch would run from tall to wide.
+  // The steps return to random order, or every epoch would run from tall to wide.
   step_order_ = permutation(full_steps, {.seed = options_.seed ^ kStepSeedOffset,
                                          .use = RandomUse::kShuffle,
                                          .stream = static_cast<std::uint32_t>(epoch_)});
@@ -171,7 +171,7 @@ GlobalStep EpochPlan::step(std::int64_t step) const {
   for (std::size_t i = first; i < first + slot_count(); ++i) {
     const auto [record, copy] = places_[i];
     const IndexEntry image = index_[record];
-    // Copies of an image are augmented each by itself.
+    // Copies of an image are augmented independently.
     const Augmentation augmentation = draw_augmentation(
         options_.augment,
         {.seed = options_.seed, .epoch = epoch_, .draw = record + (std::uint64_t{copy} << 32)},

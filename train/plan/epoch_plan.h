@@ -1,6 +1,6 @@
-// The epoch plan: which images make up which global step, and which of them a rank loads. A pure
-// function of (seed, epoch, image index, images per step): the number of ranks decides only who
-// loads what, never what a step contains.
+// The epoch plan: the images of each global step, and the images of it that a rank loads. A pure
+// function of (seed, epoch, image index, images per step): the number of ranks decides only which
+// rank loads an image, never the content of a step.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace retina {
 
 // One global step. All its images share one padded shape, the maximum over them.
 struct GlobalStep {
-  std::int64_t number = 0;       // over the whole run; of an EpochPlan's step: within the epoch
-  std::vector<Slot> slots = {};  // images_per_step of them; ranks own contiguous parts
+  std::int64_t number = 0;  // counted over the whole run; in an EpochPlan's step, within the epoch
+  std::vector<Slot> slots = {};  // images_per_step slots; ranks own contiguous parts
   int real_image_count = 0;      // slots that count; fewer than slots.size() in an epoch's tail
   Framing framing = Framing::kWhole;
   int min_side_px = 0, max_side_px = 0;
@@ -40,9 +40,9 @@ class EpochPlan {
 
   std::int64_t step_count() const;
 
-  // `step` counts from 0 within the epoch.
+  // Returns a step. `step` counts from 0 within the epoch.
   GlobalStep step(std::int64_t step) const;
-  // Only its padded shape.
+  // Returns only the padded shape of a step.
   ImageSize padded(std::int64_t step) const;
 
  private:
@@ -53,9 +53,9 @@ class EpochPlan {
   // wide; inside a bucket their order stays.
   void bucket_by_aspect(std::size_t first, std::size_t count, std::size_t stride,
                         std::size_t bucket_count);
-  // Of the step's slots, which are next to each other.
+  // Returns the first place of the step's slots, which are next to each other.
   std::size_t first_place(std::int64_t step) const;
-  // Whether the slot at `place` is not a pad slot.
+  // Returns whether the slot at `place` is not a pad slot.
   bool counts(std::size_t place) const;
   FrameRule frame_of(std::int64_t step) const;
   std::size_t slot_count() const { return static_cast<std::size_t>(options_.images_per_step); }
@@ -72,19 +72,19 @@ struct RecordRange {
   std::size_t begin = 0, end = 0;
 };
 
-// Lane `lane` of `lane_count`, a part of what is drawn, in shard order.
+// Returns the records of lane `lane` of `lane_count`, a contiguous part in shard order.
 RecordRange lane_records(std::size_t record_count, std::size_t lane, std::size_t lane_count);
 
-// Steps of one epoch of the data: ceil(image_count / images_per_step).
+// Returns the steps of one epoch of the data: ceil(image_count / images_per_step).
 std::int64_t steps_per_data_epoch(std::size_t image_count, int images_per_step);
 
-// Most slots of a step that one of `rank_count` ranks gets; where the ranks do not divide the slots
-// evenly, the others get one less.
+// Returns the largest number of a step's slots that one of `rank_count` ranks gets; where the ranks
+// do not divide the slots evenly, some ranks get one less.
 std::size_t largest_share(std::size_t slot_count, std::size_t rank_count);
 
-// The part of a step that `rank` loads, in micro-batches of at most `micro_batch` images (gradient
-// accumulation; 0: all at once). Every rank gets the same number of them; where the ranks do not
-// divide the slots evenly, a rank's may be one image smaller than another rank's, or empty.
+// Returns the part of a step that `rank` loads, in micro-batches of at most `micro_batch` images
+// (gradient accumulation; 0: all at once). Every rank gets the same number of them; where the ranks
+// do not divide the slots evenly, a rank's may be one image smaller than another rank's, or empty.
 // `rank_count` is at most the number of slots.
 std::vector<BatchRequest> rank_micro_batches(const GlobalStep& step, int rank, int rank_count,
                                              int micro_batch);

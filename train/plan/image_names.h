@@ -1,4 +1,4 @@
-// What messages say of the images of a step.
+// The names of a step's images in messages.
 #pragma once
 
 #include <string>
@@ -10,21 +10,23 @@
 
 namespace retina {
 
-// What people call the image of a sample, see shared/base/printable.h; of a tile with its place.
+// Returns the name of a sample's image for people, see shared/base/printable.h; for a tile with its
+// place.
 std::string image_name(const Sample& sample);
 
-// All ranks' images of a step, separated by commas; `index` is that of the training set.
+// Returns the images of a step on all ranks, separated by commas; `index` is that of the training
+// set.
 std::string image_names(const GlobalStep& step, const ImageIndex& index);
 
-// Those of a batch that count.
+// Returns the images of a batch that count.
 std::string image_names(const Batch& batch);
 
-// Warns of the first box that is not trained on, with its image: once, of all ranks' boxes.
+// Warns of the first box that is not trained on, with its image: once for all ranks' boxes.
 class IgnoredBoxWarning {
  public:
-  // What this rank is about to train on.
+  // Checks a batch that this rank is about to train on.
   void look_at(const Batch& batch);
-  // Whether it has warned, and what the ranks know of each other's warnings.
+  // Returns whether this rank has warned, or knows that another has.
   bool is_told() const { return is_told_; }
   void agree(bool any_rank_told) { is_told_ = any_rank_told; }
 

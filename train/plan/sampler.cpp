@@ -8,7 +8,7 @@
 namespace retina {
 namespace {
 
-// Repeat factors are fixed-point numbers: their sums are exact, in whatever order.
+// Repeat factors are fixed-point numbers, so their sums are exact in any order.
 constexpr int kFractionBits = 24;
 constexpr std::uint64_t kOne = std::uint64_t{1} << kFractionBits;
 
@@ -42,7 +42,7 @@ std::size_t rounded_up_sum(const std::vector<std::uint64_t>& factors) {
   return static_cast<std::size_t>((sum + kOne - 1) >> kFractionBits);
 }
 
-// How often each image comes.
+// Returns how often each image occurs.
 std::vector<std::uint32_t> draw_counts(const std::vector<std::uint64_t>& factors,
                                        const RandomStream& random) {
   std::vector<std::uint32_t> counts;

@@ -8,7 +8,7 @@
 namespace retina {
 namespace {
 
-// What the loader asks for next, on a thread that runs ahead of the loop.
+// Produces the loader's requests, on a thread that runs ahead of the loop.
 class StepRequests {
  public:
   explicit StepRequests(const StepLoaderInput& input) : input_(input), next_step_(input.begin) {}

@@ -1,4 +1,5 @@
-// The batches of one rank, step after step: the training plan, cut into this rank's micro-batches.
+// Loads the batches of one rank, step after step: the training plan, cut into this rank's
+// micro-batches.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 namespace retina {
 
 struct StepLoaderInput {
-  const SampleSource& source;  // outlives the loader, as does the plan's index
+  const SampleSource& source;  // must outlive the loader, as must the plan's index
   TrainingPlan plan;
   int micro_batch = 0;  // images; 0: all of the rank's images of a step at once
   DecodeThreads threads = {};
@@ -25,9 +26,9 @@ struct StepLoaderInput {
 
 std::unique_ptr<BatchLoader> load_steps(const StepLoaderInput& input);
 
-// The shards of one set, whose records are those of `set` in the plan's index, that the rank reads
-// in the rest of this epoch of the data and in the whole next one, in the order of their first use,
-// without those that only pad slots read.
+// Returns the shards of one set that the rank reads in the rest of this epoch of the data and in
+// the whole next one, in the order of their first use, without those that only pad slots read. The
+// set's records are those of `set` in the plan's index.
 std::vector<std::size_t> shards_ahead(const StepLoaderInput& input, const RecordRange& set);
 
 }  // namespace retina

@@ -1,5 +1,5 @@
-// What is trained on and in which order: the run's steps one after the other, over the borders of
-// epochs. Built once in a program; all who count or load steps use that one.
+// The order of training: the run's steps one after the other, over the borders of epochs. Built
+// once in a program; all code that counts or loads steps uses that one.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace retina {
 
-// What is trained on, as the trainer sees it: samples, classes and an identity.
+// The training data as the trainer sees them: samples, classes and an identity.
 struct TrainingSet {
   const SampleSource& source;
   Categories categories = {};
-  std::int64_t ignored_boxes = 0;  // without an area to train on, as the packer counted them
-  // Of the manifest, of several sets joined in their order: a run continues with the same data
-  // only.
+  std::int64_t ignored_boxes = 0;  // boxes without an area to train on, as the packer counted them
+  // Hash of the manifest; for several sets theirs, joined in order. A run continues only with the
+  // same data.
   std::string fingerprint = {};
 
   int class_count() const { return static_cast<int>(categories.size()); }
@@ -37,11 +37,12 @@ class TrainingPlan {
   const EpochPlanOptions& options() const { return options_; }
   std::int64_t steps_per_data_epoch() const { return steps_per_data_epoch_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  // `step` counts from 0 over the whole run.
+  // Returns the epoch of a step. `step` counts from 0 over the whole run.
   std::int64_t epoch_of(std::int64_t step) const { return step / steps_per_epoch_; }
-  // Keeps the order of the step's epoch for the next call: a thread needs a copy of its own.
+  // Returns a step and keeps the order of its epoch for the next call: each thread needs a copy of
+  // its own.
   GlobalStep at(std::int64_t step);
-  // The padded shape with the most pixels of the steps [begin, end).
+  // Returns the padded shape with the most pixels among the steps [begin, end).
   ImageSize largest_padded(std::int64_t begin, std::int64_t end);
 
  private:

@@ -28,7 +28,7 @@ std::uint64_t layout_hash(const std::vector<BucketParameter>& parameters, const 
   return hasher.digest();
 }
 
-// How many of the first parameters make up the last bucket.
+// Returns how many of the first parameters make up the last bucket.
 std::size_t last_bucket_parameters(const std::vector<BucketParameter>& parameters,
                                    std::size_t edge) {
   std::size_t count = 0, i = 0;
@@ -36,7 +36,7 @@ std::size_t last_bucket_parameters(const std::vector<BucketParameter>& parameter
   return i;
 }
 
-// Lines: what the parameters are, and where they lie.
+// Returns a line for each parameter, with its layout.
 std::string parameters_text(const std::vector<BucketParameter>& parameters) {
   std::string text;
   for (const auto& parameter : parameters) text += cat(parameter.name, " ", parameter.layout, "\n");
@@ -52,7 +52,7 @@ std::string places_text(const std::vector<BucketParameter>& parameters, const Bu
   return text;
 }
 
-// "" when they are equal.
+// Returns the first difference, or "" when they are equal.
 std::string first_difference(const std::string& ours, const std::string& theirs, std::size_t rank) {
   std::istringstream a(ours), b(theirs);
   for (int number = 1;; ++number) {
@@ -67,7 +67,7 @@ std::string first_difference(const std::string& ours, const std::string& theirs,
 
 constexpr const char* kStoredName = "the stored buckets";
 
-// On rank 0.
+// Returns the sizes that the run began with, on rank 0, if ranks and wire are the same.
 std::optional<BucketSize> stored_size(const BucketOptions& options, int ranks) {
   if (options.stored.empty()) return std::nullopt;
   try {

@@ -16,7 +16,7 @@ CollectiveQueue::~CollectiveQueue() {
   thread_.join();
 }
 
-// Returns the work's number, from 1.
+// Returns the work's number, counted from 1.
 std::uint64_t CollectiveQueue::enqueue(std::function<void(Communicator&)> work) {
   std::uint64_t number = 0;
   {
@@ -36,7 +36,7 @@ void CollectiveQueue::call(std::function<void(Communicator&)> work) {
   const std::uint64_t number = enqueue(std::move(work));
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_count_ >= number || error_; });
-  // An error after this work's end is for those who wait for what failed.
+  // An error after this work's end belongs to later work.
   if (done_count_ < number) std::rethrow_exception(error_);
 }
 

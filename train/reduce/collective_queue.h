@@ -1,4 +1,4 @@
-// A thread that runs collectives while the caller computes, in the order in which they were queued.
+// Runs collectives on a thread while the caller computes, in the order in which they were queued.
 // Open MPI's non-blocking collectives progress only inside its own calls; a thread that waits in
 // blocking ones overlaps.
 #pragma once
@@ -21,21 +21,20 @@ class CollectiveQueue {
  public:
   // `communicator` must outlive this.
   explicit CollectiveQueue(Communicator& communicator);
-  // Runs what is queued to its end; its errors are lost.
+  // Runs what is queued to its end; discards its errors.
   ~CollectiveQueue();
   CollectiveQueue(const CollectiveQueue&) = delete;
   CollectiveQueue& operator=(const CollectiveQueue&) = delete;
 
-  // Any thread. Never waits for a collective.
+  // Queues work, from any thread. Never waits for a collective.
   void push(std::function<void(Communicator&)> work);
 
-  // Any thread. `push`, and waits until that work itself is done; what was queued before it is done
-  // first, what comes after it is not waited for. Throws its error, or an earlier one as `wait`
-  // does.
+  // Queues work, from any thread, and waits until it is done; earlier work is done first, later
+  // work is not waited for. Throws its error, or an earlier one as `wait` does.
   void call(std::function<void(Communicator&)> work);
 
-  // Until everything pushed so far is done. Throws the first error; what was queued behind it is
-  // dropped, here and on every later push.
+  // Waits until everything pushed so far is done. Throws the first error; the work queued after it
+  // is dropped, here and on every later push.
   void wait();
 
  private:

@@ -37,8 +37,8 @@ std::vector<BucketParameter> bucket_parameters(const NamedTensors& parameters) {
   return list;
 }
 
-// In f64, without a copy in f64. Pieces have one size and each piece one order, so that the bits do
-// not depend on the number of threads.
+// Sums in f64, without a copy in f64. Pieces have one size and each piece one order, so that the
+// bits do not depend on the number of threads.
 double sum_of_squares(const float* values, std::int64_t count) {
   constexpr std::int64_t kPiece = 1 << 16;
   constexpr std::int64_t kLanes = 8;
@@ -195,11 +195,13 @@ void GradientBuckets::all_reduce() {
   const double backward_end = now_seconds();
   {
     const std::lock_guard lock(mutex_);
+    // Without an armed backward no bucket has left yet.
     if (!armed_) {
       next_bucket_ = 0;
       cost_ = {};
     }
     while (next_bucket_ < plan_.bucket_counts.size()) launch(next_bucket_++);
+    // The names of the parameters without a gradient, for a warning.
     if (armed_) {
       unreached_.clear();
       for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -208,6 +210,7 @@ void GradientBuckets::all_reduce() {
     }
     armed_ = false;
   }
+  // Several ranks wait for the sums; one rank only has to fill in and unscale its gradients.
   if (queue_) {
     queue_->wait();
   } else {
@@ -231,7 +234,7 @@ std::vector<double> GradientBuckets::bucket_bytes() const {
 }
 
 at::Tensor GradientBuckets::norm() const {
-  // By parameter, so that no bit depends on the buckets.
+  // Sums by parameter, so that no bit depends on the buckets.
   double squares = 0;
   std::vector<at::Tensor> others;
   for (const at::Tensor& gradient : gradients()) {

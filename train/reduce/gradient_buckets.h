@@ -23,61 +23,61 @@ namespace retina {
 
 class GradientBuckets {
  public:
-  // `parameters` in the order of forward: the first bucket holds the last of them. Among several
+  // `parameters` are in the order of forward: the first bucket holds the last of them. With several
   // ranks, gives each a zero gradient that is a view of a bucket and has the parameter's own
   // strides; autograd then accumulates in place. Collective: throws Error{kConfig} when ranks'
-  // layouts differ (check_same_layout). `communicator` must outlive this.
-  // `scale`, a scalar f32 on the gradients' device: what backward makes is that many times the
-  // gradient, and is divided by it before it leaves for other ranks or, on one rank, in
-  // `all_reduce`. Undefined: 1.
+  // layouts differ (check_same_layout). `communicator` must outlive this. `scale` is a scalar f32
+  // on the gradients' device: backward makes that many times the gradient, which is divided by it
+  // before it leaves for other ranks or, on one rank, in `all_reduce`. Undefined: 1.
   GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
                   Communicator& communicator, at::Tensor scale = {});
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // Before the first backward of a step. On one rank no parameter has a gradient from here to that
-  // backward.
+  // Clears the gradients; called before the first backward of a step. On one rank no parameter has
+  // a gradient from here to that backward.
   void zero();
 
-  // Before the last backward of a step: from now on a bucket leaves when its last gradient is
+  // Announces the last backward of a step: from now on a bucket leaves when its last gradient is
   // there. The communicator belongs to the buckets until `all_reduce` returns. Earlier backwards of
   // the step, which accumulate, send nothing.
   void expect_last_backward();
 
-  // After the last backward of a step: every gradient becomes its sum over ranks, including those
-  // that this backward did not reach. Collective. With `wire.ordered` the bits do not depend on the
-  // plan, nor do those of `norm`. On one rank, what no backward reached becomes zero.
+  // Replaces every gradient by its sum over ranks, including those that the last backward of the
+  // step did not reach. Collective. With `wire.ordered` the bits do not depend on the plan, nor do
+  // those of `norm`. On one rank, a gradient that no backward reached becomes zero.
   void all_reduce();
 
-  // Parameters that the last backward before `all_reduce` gave no gradient, by name. Only known
-  // where `expect_last_backward` was called.
+  // Returns the names of the parameters that the last backward before `all_reduce` gave no
+  // gradient. Known only if `expect_last_backward` was called.
   const std::vector<std::string>& unreached() const { return unreached_; }
 
-  // Of the last `all_reduce`.
+  // Returns the cost of the last `all_reduce`.
   const ReduceCost& cost() const { return cost_; }
 
-  // L2 norm of all gradients together, summed in f64: a scalar on their device, where nothing waits
-  // for it.
+  // Returns the L2 norm of all gradients together, summed in f64: a scalar on their device, where
+  // nothing waits for it.
   at::Tensor norm() const;
 
   const BucketPlan& plan() const { return plan_; }
   const BucketSize& size_bytes() const { return size_bytes_; }  // on the wire
   const WireOptions& wire() const { return wire_; }
   int ranks() const { return ranks_; }
-  // How many buckets so far held values too large for the 16-bit wire and travelled again in f32.
+  // Returns how many buckets so far held values too large for the 16-bit wire and travelled again
+  // in f32.
   std::int64_t repeated_count() const { return transport_ ? transport_->repeated_count() : 0; }
-  // On the wire, in the order of the buckets.
+  // Returns the bytes on the wire, in the order of the buckets.
   std::vector<double> bucket_bytes() const;
 
-  // Where other collectives between `expect_last_backward` and `all_reduce` must go; null on one
-  // rank.
+  // Returns the queue for other collectives between `expect_last_backward` and `all_reduce`; null
+  // on one rank.
   CollectiveQueue* queue() { return queue_.get(); }
 
  private:
   class Hook;
   void make_buckets();
-  std::vector<at::Tensor> gradients() const;  // as the parameters
+  std::vector<at::Tensor> gradients() const;  // in the order of the parameters
   void add_hooks();
   void arrived(std::size_t parameter);
   void launch_full_ones();
@@ -92,14 +92,14 @@ class GradientBuckets {
   std::vector<at::Tensor> buckets_;  // flat, one dtype; empty on one rank
   bool overlap_ = false;
 
-  // Of the step in progress. Hooks may run on autograd's device threads.
+  // State of the step in progress. Hooks may run on autograd's device threads.
   std::mutex mutex_;
-  bool armed_ = false;                      // the last backward of the step is on its way
+  bool armed_ = false;                      // the last backward of the step is under way
   std::vector<bool> has_arrived_;           // by parameter
-  std::vector<std::size_t> missing_count_;  // gradients that a bucket waits for
-  std::size_t next_bucket_ = 0;             // buckets leave in their order, on every rank
+  std::vector<std::size_t> missing_count_;  // gradients that each bucket waits for
+  std::size_t next_bucket_ = 0;             // buckets leave in order, on every rank
   std::vector<std::string> unreached_;
-  // The queue's thread writes these two until the queue is waited for.
+  // Written by the queue's thread until the queue is waited for.
   double first_sum_seconds_ = 0;
   ReduceCost cost_;
 

@@ -12,7 +12,7 @@ class HostTransport : public GradientTransport {
 
   void sum(at::Tensor bucket, std::size_t number) override {
     const std::string name = cat("bucket ", number);
-    const at::Tensor host = bucket.cpu();  // the bucket itself on the CPU
+    const at::Tensor host = bucket.cpu();  // on the CPU the bucket itself
     const auto count = static_cast<std::size_t>(host.numel());
     if (host.scalar_type() == at::kFloat) {
       wire_.sum(host.mutable_data_ptr<float>(), count, name);

@@ -1,4 +1,4 @@
-// How a full bucket gets its sum over ranks: through host memory, or from GPU to GPU.
+// Sums a full bucket over ranks: through host memory, or from GPU to GPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,32 +16,33 @@ namespace retina {
 class GradientTransport {
  public:
   virtual ~GradientTransport() = default;
-  // Bucket number `number` holds its gradients as soon as what this thread has queued on the
-  // device is done. The thread that filled it calls this, before `sum`.
+  // Marks that bucket number `number` holds its gradients as soon as this thread's work on the
+  // device is done. Called by the thread that filled it, before `sum`.
   virtual void filled(std::size_t /*number*/) {}
-  // Returns when it does. As `sum`, which follows.
+  // Waits until then. Called by the thread that calls `sum`, before it.
   virtual void wait_until_filled(std::size_t /*number*/) {}
-  // In place: `bucket` [count] f32 or f64 becomes its sum over ranks; "bucket `number`" labels the
-  // collective. The thread of a CollectiveQueue calls it.
+  // Replaces `bucket` [count] f32 or f64 by its sum over ranks; "bucket `number`" labels the
+  // collective. Called by the thread of a CollectiveQueue.
   virtual void sum(at::Tensor bucket, std::size_t number) = 0;
-  // Of all sums so far.
+  // Returns the statistics of all sums so far.
   virtual OperationStats traffic() const = 0;
-  // How many sums had to be made again in f32 (WireSum).
+  // Returns how many sums had to be made again in f32 (WireSum).
   virtual std::int64_t repeated_count() const = 0;
 };
 
 struct TransportOptions {
   WireOptions wire = {};
-  c10::Device device = c10::kCPU;  // of the buckets
+  c10::Device device = c10::kCPU;  // device of the buckets
   std::size_t bucket_count = 0;
 };
 
-// By NCCL for buckets on a GPU that need not be added in rank order; else through the host's
-// memory, to which buckets on a GPU are copied. `communicator` must outlive the result. Collective.
+// Makes a transport by NCCL for buckets on a GPU that need not be added in rank order; else through
+// the host's memory, to which buckets on a GPU are copied. `communicator` must outlive the result.
+// Collective.
 std::unique_ptr<GradientTransport> make_transport(Communicator& communicator,
                                                   const TransportOptions& options);
 
-// Null in a build without CUDA.
+// Returns null in a build without CUDA.
 std::unique_ptr<GradientTransport> make_nccl_transport(Communicator& communicator,
                                                        const TransportOptions& options);
 

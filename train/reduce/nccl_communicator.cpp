@@ -26,7 +26,7 @@ void check_cuda(cudaError_t code, const char* call) {
 ncclDataType_t nccl_type(ElementType type) {
   static constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt64,   ncclFloat32,
                                               ncclFloat64, ncclFloat16, ncclBfloat16};
-  return kTypes[static_cast<std::size_t>(type)];  // by ElementType
+  return kTypes[static_cast<std::size_t>(type)];  // indexed by ElementType
 }
 
 class Nccl : public NcclCommunicator {
@@ -35,9 +35,9 @@ class Nccl : public NcclCommunicator {
  public:
   Nccl(Communicator& host, int device) : host_(host), device_(device) {}
 
-  // Once. What a failure leaves, the destructor takes away.
+  // Called once. The destructor cleans up after a failure.
   void start(double limit_seconds) {
-    // What the user has set wins.
+    // The user's own setting has precedence.
     setenv("NCCL_ALGO", "allreduce:ring", 0);
     check_cuda(cudaSetDevice(device_), "cudaSetDevice");
     ncclUniqueId id{};
@@ -66,7 +66,7 @@ class Nccl : public NcclCommunicator {
     report_to(*activity, [this] { host_.await_diagnosis(); });
   }
 
-  // Without waiting for other ranks: they may be gone.
+  // Does not wait for other ranks: they may be gone.
   ~Nccl() override {
     abort();
     if (done_ != nullptr) cudaEventDestroy(done_);
@@ -108,7 +108,7 @@ class Nccl : public NcclCommunicator {
   void check_start(ncclResult_t code, const char* call) {
     if (code == ncclSuccess || code == ncclInProgress) return;
     const std::string reason = ncclGetLastError(comm_);
-    // Another rank may have died: then the watch says so.
+    // Another rank may have died: then the watch reports it.
     if (code == ncclRemoteError || code == ncclSystemError) host_.await_diagnosis();
     throw Error(ErrorKind::kUnavailable,
                 cat(call, ": ", ncclGetErrorString(code), reason.empty() ? "" : ", ", reason),
@@ -134,8 +134,9 @@ class Nccl : public NcclCommunicator {
     check_start(state, call);
   }
 
-  // NCCL sets up its connections in the first collective. What prevents them (a full /dev/shm, no
-  // memory left on the GPU, a closed network) is a fault of this start, not of a rank that died.
+  // Makes NCCL set up its connections, which it does in the first collective. An obstacle (a full
+  // /dev/shm, no memory left on the GPU, a closed network) is a fault of this start, not of a rank
+  // that died.
   void connect() {
     check_cuda(cudaMalloc(&first_value_, sizeof(float)), "cudaMalloc");
     check_cuda(cudaMemsetAsync(first_value_, 0, sizeof(float), stream_), "cudaMemset");
@@ -149,7 +150,7 @@ class Nccl : public NcclCommunicator {
     }
   }
 
-  // Whether the stream has come to the recorded event.
+  // Returns whether the stream has reached the recorded event.
   bool is_done() {
     const cudaError_t code = cudaEventQuery(done_);
     if (code == cudaErrorNotReady) return false;
@@ -164,7 +165,7 @@ class Nccl : public NcclCommunicator {
                 "another rank died; run the same command again");
   }
 
-  // Without waiting for other ranks. What is running ends, so that its memory may be released.
+  // Aborts without waiting for other ranks. Running work ends, so that its memory may be released.
   void abort() {
     if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }
@@ -184,7 +185,7 @@ class Nccl : public NcclCommunicator {
   void perform(const Launch& launch) {
     check_cuda(cudaSetDevice(device_), "cudaSetDevice");
     check_alive(launch());
-    // A launch that is in progress is not on the stream yet: neither would be the event.
+    // A launch in progress is not on the stream yet, so an event after it would not be, either.
     ncclResult_t state = ncclInProgress;
     while (state == ncclInProgress) {
       check_alive(ncclCommGetAsyncError(comm_, &state));
@@ -204,8 +205,8 @@ class Nccl : public NcclCommunicator {
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
-  void* first_value_ = nullptr;  // of connect()
-  Clock::time_point limit_;      // of the start
+  void* first_value_ = nullptr;  // used by connect()
+  Clock::time_point limit_;      // deadline of the start
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Buckets from GPU to GPU, on a stream of NCCL's own, each once the event that backward recorded
-// after it has completed.
+// Sums buckets from GPU to GPU, on a stream of NCCL's own, each once the event that backward
+// recorded after it has completed.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/where.h>
@@ -50,8 +50,8 @@ class NcclTransport : public GradientTransport {
     check_cuda(cudaEventRecord(filled_[number], compute), "cudaEventRecord");
   }
 
-  // Not by the stream: while it waits, this rank would seem to be in the collective already, to the
-  // watch and to the traffic's time.
+  // Waits on the host, not on the stream: while the stream waited, this rank would seem to be in
+  // the collective already, to the watch and to the traffic's time.
   void wait_until_filled(std::size_t number) override {
     const c10::cuda::CUDAGuard guard(options_.device);  // a call may start the current GPU
     while (true) {
@@ -62,7 +62,7 @@ class NcclTransport : public GradientTransport {
     }
   }
 
-  // Returns when the bucket is there, so that any stream may use it next.
+  // Returns when the sum is there, so that any stream may use it next.
   void sum(at::Tensor bucket, std::size_t number) override {
     const at::NoGradGuard no_grad;
     const c10::cuda::CUDAStreamGuard guard(stream_);
@@ -90,7 +90,7 @@ class NcclTransport : public GradientTransport {
                       ReduceOp::kSum);
   }
 
-  // What WireSum::sum does, on the device.
+  // Does on the device what WireSum::sum does.
   void sum_16_bit(at::Tensor& bucket, std::size_t number) {
     const bool is_half = options_.wire.type == ElementType::kFloat16;
     const double scale = is_half ? kFloat16WireScale : 1;
@@ -103,7 +103,7 @@ class NcclTransport : public GradientTransport {
       return;
     }
     reduce(bucket, cat("bucket ", number, " in fp32"));
-    // Not where the gradient itself is infinite or NaN.
+    // false where the gradient itself is infinite or NaN
     const bool helped = at::isfinite(bucket).logical_and_(finite.logical_not()).any().item<bool>();
     if (helped) ++repeated_count_;
     bucket.copy_(at::where(finite, sums, bucket));
@@ -112,7 +112,7 @@ class NcclTransport : public GradientTransport {
   const TransportOptions options_;
   const std::unique_ptr<NcclCommunicator> nccl_;
   const c10::cuda::CUDAStream stream_;
-  std::vector<cudaEvent_t> filled_;  // by bucket
+  std::vector<cudaEvent_t> filled_;  // indexed by bucket
   std::int64_t repeated_count_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// In place of nccl_transport.cpp in a build without CUDA.
+// Replaces nccl_transport.cpp in a build without CUDA.
 #include "train/reduce/gradient_transport.h"
 
 namespace retina {

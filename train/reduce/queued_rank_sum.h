@@ -1,5 +1,5 @@
-// Sums that a layer needs in the middle of forward and backward (--sync-bn), by the thread that
-// gradient buckets travel on: it alone may use the communicator while they do.
+// Sums that a layer needs in the middle of forward and backward (--sync-bn). They run on the thread
+// of the gradient buckets, which alone may use the communicator while buckets travel.
 #pragma once
 
 #include <span>
@@ -16,11 +16,11 @@ class QueuedRankSum : public RankSum {
   // `queue` must outlive this.
   explicit QueuedRankSum(CollectiveQueue& queue) : queue_(queue) {}
 
-  // Behind the buckets that are queued already, not waiting for those that come later. Buckets
-  // leave at fixed places of backward, so the order is the same on all ranks.
+  // Sums after the buckets that are queued already, without waiting for later ones. Buckets leave
+  // at fixed places of backward, so the order is the same on all ranks.
   void sum(std::span<double> values, const std::string& what) override;
 
-  // Time spent waiting in `sum` since the last call.
+  // Returns the time spent waiting in `sum` since the last call.
   double take_wait_seconds() { return std::exchange(wait_seconds_, 0.0); }
 
  private:

@@ -45,7 +45,7 @@ void WireSum::sum_again(float* values, std::size_t count, const std::string& nam
   communicator_.label(cat(name, " in fp32"));
   reduce(values, count, ElementType::kFloat32);
   // The others keep their 16-bit sum: no element's bits depend on its neighbours in the call.
-  bool helped = false;  // not where the gradient itself is infinite or NaN
+  bool helped = false;  // false where the gradient itself is infinite or NaN
   for (std::size_t i = 0; i < count; ++i) {
     if (is_finite(wire_[i], options_.type)) {
       widen(&wire_[i], 1, options_.type, 1 / scale_, &values[i]);

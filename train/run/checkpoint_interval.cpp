@@ -53,7 +53,7 @@ void CheckpointMeter::add_step(double seconds, bool writing) {
   }
   if (lost_.empty() || quiet_steps_s_.empty()) return;
   const double quiet_s = median({quiet_steps_s_.begin(), quiet_steps_s_.end()});
-  // A step of more than twice as long was not held up by the writing alone.
+  // A step of more than twice the time was not held up by the writing alone.
   lost_.back().slower_s += std::min(seconds, 2 * quiet_s) - quiet_s;
 }
 

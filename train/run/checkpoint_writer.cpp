@@ -9,7 +9,8 @@
 namespace retina {
 namespace {
 
-// `build_path` is `path` when there is no scratch folder.
+// Writes a checkpoint to `path`, by way of `build_path` on the scratch folder; without one both are
+// the same. Returns its hash.
 std::uint64_t write_checkpoint(const std::string& path, const std::string& build_path,
                                const Checkpoint& checkpoint) {
   const std::uint64_t hash = save_checkpoint(build_path, checkpoint);

@@ -12,32 +12,33 @@
 
 namespace retina {
 
-// Of all its tensors: about what its file will take.
+// Returns the bytes of all its tensors, about the size of its file.
 double tensor_bytes(const Checkpoint& checkpoint);
 
 class CheckpointWriter {
  public:
-  // Files are written where they belong.
+  // Writes files in place.
   CheckpointWriter() = default;
-  // Files of the run in `output` are built below `scratch` (empty: as above). Throws kCannotCreate.
+  // Builds the files of the run in `output` below `scratch` (empty: in place). Throws
+  // kCannotCreate.
   CheckpointWriter(const std::string& scratch, const std::string& output);
-  // Waits for the file under way; what goes wrong then is reported to no one.
+  // Waits for the file under way; discards its errors.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Waits for the previous file, then begins this one. `written` is called on the thread with the
-  // file's hash, after the file was published. Throws what the previous one threw; a folder that
+  // file's hash, after the file was published. Throws the error of the previous file; a folder that
   // can no longer be written is kIo.
   void start(std::string path, Checkpoint checkpoint,
              std::function<void(std::uint64_t hash)> written);
 
-  // Whether a file is under way.
+  // Returns whether a file is under way.
   bool is_writing() const;
 
-  // Waits for the file under way. Throws what it threw.
+  // Waits for the file under way. Throws its error.
   void finish();
-  // The same, but what it threw becomes a warning.
+  // Does the same, but turns an error into a warning.
   void settle();
 
  private:

@@ -11,7 +11,8 @@
 namespace retina {
 namespace {
 
-// How many of the backbone's layers learn also follows from --init, where --norm does not.
+// Returns the difference in the backbone's layers that train: unless an option gives their number,
+// it follows from --init.
 std::string change_of_layers(const JsonView& before, const Continuation& now) {
   const bool had_weights = before.has("init") && names_weights(before.at("init").as_string());
   if (now.has_trainable_layers || had_weights == now.has_weights) return "";

@@ -18,13 +18,13 @@ struct ClassCopy {
   std::int64_t from_label = 0, to_label = 0;
 };
 
-// A class layer's weight or bias with its classes along dimension 1.
+// Returns a class layer's weight or bias with its classes along dimension 1.
 at::Tensor rows_of(const at::Tensor& layer, const ModelConfig& model) {
   return model.task == Task::kDetection ? rows_by_class(layer, model.anchors_per_location)
                                         : layer.unsqueeze(0);
 }
 
-// `fresh` with the rows of some classes taken from `source`, which may have other classes.
+// Returns `fresh` with the rows of some classes taken from `source`, which may have other classes.
 at::Tensor merge_class_rows(const at::Tensor& fresh, const at::Tensor& source,
                             const ModelConfig& model, const std::vector<ClassCopy>& copies) {
   const at::Tensor merged = rows_of(fresh, model).clone();
@@ -65,8 +65,8 @@ void check_architecture(const ModelConfig& mine, const InitialModel& initial,
               cat("give ", want, "; what no option, recipe or size says follows --init"));
 }
 
-// The checkpoint's backbone, under the network's names for it, and the network's own values for the
-// rest.
+// Loads the checkpoint's backbone, under the network's names for it; the rest keeps the network's
+// own values.
 void load_backbone(Network& network, const Checkpoint& checkpoint, Task task,
                    const std::string& source) {
   const std::string& to = network.body_prefix();

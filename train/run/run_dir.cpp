@@ -16,13 +16,13 @@ namespace fs = std::filesystem;
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kBucketsFile = "buckets.json";
 constexpr const char* kReportFile = "report.html";
-// Besides the checkpoints.
+// The run's files besides the checkpoints.
 constexpr const char* kFiles[] = {kConfigFile, kCheckpointIndexFile, kBucketsFile, kMetricsFile,
                                   kReportFile};
 constexpr const char* kResumeKey = "resume_fingerprint";
 constexpr const char* kFixedKey = "fixed";
 
-// Other programs have a config.json, too.
+// Returns whether a run wrote the file: other programs have a config.json, too.
 bool is_of_run(const std::string& config_path) {
   try {
     const JsonFile stored = JsonFile::read(config_path);
@@ -84,7 +84,7 @@ void RunDir::clear() {
     throw Error(ErrorKind::kIo, cat(path(left.front()), ": cannot be removed"),
                 "fix its permissions, or choose another --output");
   }
-  sync_path(folder_);  // in this order on the disk too
+  sync_path(folder_);  // in this order on the disk, too
   remove_file(path(kConfigFile));
   entries_.clear();
 }
@@ -137,6 +137,7 @@ void RunDir::write_config(const RunConfig& config) {
   if (!before.empty()) {
     const JsonFile stored = JsonFile::parse(before, path(kConfigFile));
     const JsonView fixed = stored.root().at(kFixedKey);
+    // A continuation without --init or a validation set keeps the fingerprints of the run's start.
     for (const auto& [key, value] : {std::pair{kInitKey, &whole.init_fingerprint},
                                      std::pair{kValidationKey, &whole.validation_fingerprint}}) {
       if (value->empty() && fixed.has(key)) *value = fixed.at(key).as_string();
@@ -146,6 +147,7 @@ void RunDir::write_config(const RunConfig& config) {
     whole.resume_fingerprint = resume_fingerprint();
   }
   const std::string fixed_json = fixed_options_json(whole);
+  // The effective options, the schedule, and the settings that a continuation must share.
   JsonWriter json;
   json.begin_object().field("hash", hex64(xxh3(fixed_json)));
   json.key("options").begin_object();

@@ -1,5 +1,5 @@
-// The RUN folder: with shared/checkpoint/run_folder.h, which has the checkpoints and their index,
-// the only code that knows its file names. Only rank 0 uses it.
+// The RUN folder: together with shared/checkpoint/run_folder.h, which has the checkpoints and their
+// index, the only code that knows its file names. Only rank 0 uses it.
 //
 //   config.json      effective options and their hash
 //   metrics.jsonl    a JSON object a line, see metrics_log.h
@@ -32,56 +32,58 @@ class RunDir {
   std::string metrics_path() const { return path(kMetricsFile); }
   std::string report_path() const;
 
-  // Takes the folder back where it has nothing but the lock: no run begins after all.
+  // Removes the folder if it has nothing but the lock, when no run begins after all.
   void withdraw();
-  // True when a run was begun here.
+  // Returns true when a run was begun here.
   bool has_run() const;
   // Throws kConfig when a file here has the name of a run's file but was not written by a run of
-  // this folder: another program's, or checkpoints without the config.json that says whose they
-  // are. None of these may be replaced.
+  // this folder: another program's, or checkpoints without the config.json that names their run.
+  // None of these may be replaced.
   void check_own() const;
-  // Removes everything that a run writes, and nothing else; config.json last, so that what is left
-  // when this is interrupted is not taken for another run's. Throws kIo when a checkpoint stays.
+  // Removes everything that a run writes, and nothing else; config.json last, so that an
+  // interrupted removal does not leave files that look like another run's. Throws kIo when a
+  // checkpoint stays.
   void clear();
-  // True for a checkpoint of this folder, which `clear` would remove; links are followed.
+  // Returns true for a checkpoint of this folder, which `clear` would remove; links are followed.
   bool has_checkpoint(const std::string& file) const;
-  // Whether a run in `folder` writes a file of this path.
+  // Returns whether a run in `folder` writes a file of this path.
   static bool names_own_file(const std::string& folder, const std::string& path);
-  // All options of the run in `folder`, as its command had them or the data decided; nothing
-  // without a run.
+  // Returns all options of the run in `folder`, as its command gave them or the data decided;
+  // nothing without a run.
   static std::optional<OptionTexts> options_of(const std::string& folder);
-  // Of the --resume FILE that the run here began from; "" when it began otherwise.
+  // Returns the fingerprint of the --resume FILE that the run here began from; "" when it began
+  // otherwise.
   std::string resume_fingerprint() const;
   // Throws Error{kConfig} listing the options that differ from the run in this folder and may not.
   void check_same_run(const RunConfig& config) const;
-  // Written when it differs from what is there.
+  // Writes config.json if it differs from the one that is there.
   void write_config(const RunConfig& config);
 
-  // How gradients travel (reduce/bucket_plan.h); "" before the first run on several ranks.
+  // Returns how gradients travel (reduce/bucket_plan.h); "" before the first run on several ranks.
   std::string read_buckets() const;
   void write_buckets(const std::string& json);
 
   // Throws kIo unless the folder has room for the checkpoints that it will keep, besides those that
   // it has, and `scratch` (empty: none) for one.
   void check_space(double checkpoint_bytes, int keep, const std::string& scratch) const;
-  // Throws kIo when the folder has vanished (its mount is gone, someone removed it): nothing may be
+  // Throws kIo when the folder has vanished (its mount is gone, or it was removed): nothing may be
   // written in its place then.
   void check_present() const;
 
-  // All checkpoint files here, unverified, by name.
+  // Returns all checkpoint files here, unverified, by name.
   std::vector<std::string> checkpoint_files() const;
-  // Those that are whole, as far as the index and the files show; see list_checkpoints.
+  // Returns those that are whole, as far as the index and the files show; see list_checkpoints.
   std::vector<CheckpointEntry> found_checkpoints() const { return list_checkpoints(folder_); }
-  // Removes what a killed run has half written.
+  // Removes the half-written files of a killed run.
   void remove_leftovers();
 
-  // Takes a checkpoint into the index: checkpoints.json is written, then all but the newest `keep`
-  // and the best are removed. Throws kIo.
+  // Adds a checkpoint to the index: checkpoints.json is written, then all but the newest `keep` and
+  // the best are removed. Throws kIo.
   void record(const CheckpointEntry& entry, int keep);
-  // Entries known so far (from earlier `record` calls or `restore`).
+  // Returns the entries known so far (from earlier `record` calls or `restore`).
   const std::vector<CheckpointEntry>& entries() const { return entries_; }
-  // What was found in verified files; with `write_index` on the disk too, where a killed run left
-  // the index behind its checkpoints.
+  // Takes the entries found in verified files; `write_index` puts them on the disk, too, for a
+  // killed run whose index is older than its checkpoints.
   void restore(std::vector<CheckpointEntry> entries) { entries_ = std::move(entries); }
   void write_index() const;
 

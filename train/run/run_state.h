@@ -1,4 +1,4 @@
-// Where a run stands: all that a checkpoint holds of it besides tensors, options and classes; the
+// The state of a run: all that a checkpoint holds of it besides tensors, options and classes; the
 // part `trainer` of shared/checkpoint/FORMAT.md. Its keys are part of the format; never rename.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace retina {
 
-// What is the same at every step of a run.
+// Facts that are the same at every step of a run.
 struct RunFacts {
   std::string train_fingerprint = {};       // TrainingSet::fingerprint
-  std::string validation_fingerprint = {};  // of what the APs are of; "": there was no validation
-  // Not read back, except total_steps. Evaluation asks for tile_px (Saving), people for the rest.
+  std::string validation_fingerprint = {};  // of the APs' validation set; "": there was none
+  // Not read back, except total_steps. Evaluation reads tile_px (Saving); the rest is for people.
   std::uint64_t seed = 0;
   std::int64_t images_per_step = 0, steps_per_epoch = 0;
   std::int64_t total_steps = 0;  // as planned when this was saved
@@ -31,13 +31,13 @@ struct RunState {
   bool epoch_closed = true;                   // false from its last step to the end of validation
   std::set<std::int64_t> skipped_steps = {};  // counted from 0; by --on-nan rollback
   AdaptiveScheduleState adaptive_schedule = {};
-  // Of the validation after this step: AP, or a classifier's top-1 accuracy.
+  // Metric of the validation after this step: AP, or a classifier's top-1 accuracy.
   std::optional<double> ap = {};
-  double learning_rate = 0;  // of the next step; for people, not read back
+  double learning_rate = 0;  // rate of the next step; for people, not read back
   RunFacts facts = {};
 
   std::string to_json() const;
-  // Throws Error{kData}; `name` is the checkpoint's.
+  // Parses the state. Throws Error{kData}; `name` is the checkpoint's.
   static RunState parse(const std::string& json, const std::string& name);
 };
 

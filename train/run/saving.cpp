@@ -14,7 +14,7 @@
 namespace retina {
 namespace {
 
-// A change of the automatic interval is worth a line from this factor on.
+// Factor by which the automatic interval must change to be logged again.
 constexpr double kToldFactor = 1.5;
 
 }  // namespace
@@ -30,7 +30,7 @@ void Saving::begin() {
   input_.replica.snapshot(checkpoint);
   input_.run_dir->check_space(tensor_bytes(checkpoint), input_.options.keep,
                               input_.options.scratch);
-  // What a copy takes is the first guess of what saving costs.
+  // The time of a copy is the first guess of the cost of saving.
   meter_ = CheckpointMeter(now_seconds() - last_save_seconds_);
   set_interval();
 }
@@ -41,7 +41,7 @@ void Saving::continue_from(const RunState& state) {
   if (fingerprint.empty()) fingerprint = state.facts.validation_fingerprint;
 }
 
-// However slow the disk is: the others know that this rank is writing.
+// The phase tells the other ranks that this rank is writing, however slow the disk is.
 void Saving::finish() {
   const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
   writer_.finish();
@@ -50,7 +50,8 @@ void Saving::finish() {
 void Saving::set_interval() {
   if (input_.options.period) return;
   const CheckpointCost cost{.lost_s = meter_.lost_s(), .write_s = write_s_};
-  interval_s_ = checkpoint_interval_s(cost, parse_duration_s("mtbf", input_.options.mtbf));
+  interval_s_ =
+      checkpoint_interval_s(cost, parse_duration_s("checkpoint-every mtbf", input_.options.mtbf));
   if (interval_s_ < told_interval_s_ * kToldFactor &&
       told_interval_s_ < interval_s_ * kToldFactor) {
     return;
@@ -58,7 +59,7 @@ void Saving::set_interval() {
   told_interval_s_ = interval_s_;
   log_info("checkpoint interval ", fixed(interval_s_, 1), " s: each stalls training for ",
            fixed(cost.lost_s, 3), " s and takes ", fixed(cost.write_s, 1),
-           " s to write; assumed --mtbf ", input_.options.mtbf);
+           " s to write; assumed mtbf=", input_.options.mtbf);
 }
 
 void Saving::add_step(double seconds) {

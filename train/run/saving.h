@@ -1,5 +1,6 @@
-// Saves the run: when a checkpoint is due, what it holds besides weights, under which names it goes
-// to the run's folder. The writing itself runs alongside training (checkpoint_writer.h).
+// Saves the run: decides when a checkpoint is due, adds to it what a checkpoint holds besides
+// weights, and names its file in the run's folder. The writing itself runs alongside training
+// (checkpoint_writer.h).
 #pragma once
 
 #include <atomic>
@@ -23,17 +24,18 @@
 namespace retina {
 
 struct SavingOptions {
-  std::optional<Span> period = {};  // unset: as often as pays, by `mtbf`, and at epoch ends
+  std::optional<Span> period = {};  // unset: at the best interval by `mtbf`, and at epoch ends
   std::string mtbf = "4h";          // mean time between failures of the whole job
   int keep = 3;                     // newest checkpoints kept besides the best
   bool writes = true;               // the job writes checkpoints, on rank 0
-  std::string folder = {};          // the run's
+  std::string folder = {};          // the run's folder
   std::string scratch = {};         // local disk to build checkpoints on; empty: in `folder`
-  // The last checkpoint of a run that --steps ends is named by its step, also where an epoch ends.
+  // True: the last checkpoint of a run that --steps ends is named by its step, even at an epoch's
+  // end.
   bool names_last_step = false;
 };
 
-// What a run saves, and where. References outlive the saving.
+// The sources of a checkpoint. References must outlive the saving.
 struct SavingInput {
   SavingOptions options;
   RunFacts facts;
@@ -48,50 +50,50 @@ class Saving {
  public:
   explicit Saving(const SavingInput& input);
 
-  // The loop begins. Throws kIo when the folder has no room for what will be written: better now
-  // than after an epoch. Rank 0.
+  // Prepares saving, before the loop. Throws kIo when the folder has no room for the checkpoints:
+  // better now than after an epoch. Rank 0.
   void begin();
 
-  // The run continues from a checkpoint of this state. Without a validation set now, checkpoints
-  // remember the one that its AP is of.
+  // Continues from a checkpoint of this state. Without a validation set, new checkpoints keep the
+  // fingerprint of the set that its AP is of.
   void continue_from(const RunState& state);
-  // It continues from what no checkpoint has.
+  // Marks the current state as saved in no checkpoint.
   void forget_saved() { saved_step_ = -1; }
 
-  // A step took this long; for --checkpoint-every auto. Throws what went wrong with a checkpoint
-  // that was under way. Rank 0.
+  // Adds the time of a step, for --checkpoint-every auto. Throws the error of a checkpoint that was
+  // under way. Rank 0.
   void add_step(double seconds);
-  // Milliseconds for which training stood still to save since this was last asked. Rank 0.
+  // Returns the milliseconds for which training paused to save since the last call. Rank 0.
   double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
 
-  // Whether a checkpoint is due after this step by the count of steps.
+  // Returns whether a checkpoint is due after this step by the count of steps.
   bool is_due(std::int64_t step, bool epoch_end) const;
-  // Whether one is due by the clock; rank 0's counts.
+  // Returns whether one is due by the clock; rank 0's decides.
   bool is_due_by_clock() const;
-  // The step of the newest checkpoint, set when its write begins; -1: there is none.
+  // Returns the step of the newest checkpoint, set when its write begins; -1: there is none.
   std::int64_t saved_step() const { return saved_step_; }
 
   // Copies all that will be saved and begins to write it, after `sync_log` has brought the log of
-  // these steps to the disk (rank 0). `state` is without its facts. Throws kIo, and what went
-  // wrong with the previous checkpoint. Collective.
+  // these steps to the disk (rank 0). `state` is without its facts. Throws kIo, and the error of
+  // the previous checkpoint. Collective.
   void save(const RunState& state, const std::function<void()>& sync_log);
 
-  // All that would be saved now; rank 0.
+  // Returns all that would be saved now; rank 0.
   Checkpoint checkpoint_of(const RunState& state) const;
 
-  // Waits for the checkpoint under way. Throws what went wrong with it.
+  // Waits for the checkpoint under way. Throws its error.
   void finish();
-  // The same, but a failure becomes a warning, and does not prevent another checkpoint.
+  // Does the same, but turns an error into a warning, which does not prevent another checkpoint.
   void settle() { writer_.settle(); }
 
  private:
-  // True when an epoch ends with this step, its validation included.
+  // Returns true when an epoch ends with this step, its validation included.
   bool ends_epoch(const RunState& state) const;
   RunPoint name_of(const RunState& state) const;
   void write(const RunState& state);
   void set_interval();
   SavingInput input_;
-  // Rank 0, for auto.
+  // Used on rank 0, for auto.
   CheckpointMeter meter_;
   double interval_s_ = 0, told_interval_s_ = 0;
   bool was_writing_ = false;
@@ -100,7 +102,7 @@ class Saving {
   double stall_ms_ = 0;
   std::int64_t saved_step_ = -1;
   double last_save_seconds_ = 0;
-  CheckpointWriter writer_;  // rank 0; its thread uses what is above
+  CheckpointWriter writer_;  // rank 0; its thread uses the members above
 };
 
 }  // namespace retina

@@ -1,5 +1,5 @@
-// Where training stands, as the loop counts: steps, epochs, the learning rate, skipped steps. The
-// same on every rank; RunState is what a checkpoint keeps of it.
+// The state of training, as the loop counts: steps, epochs, the learning rate, skipped steps. The
+// same on every rank; a checkpoint keeps a part of it as RunState.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@
 
 namespace retina {
 
-// --on-nan rollback: the steps that are skipped because their loss was not finite, and the way back
-// while a run has no checkpoint. Every rank keeps the same list.
+// --on-nan rollback: the steps that are skipped because their loss was not finite, and the state to
+// return to while a run has no checkpoint. Every rank keeps the same list.
 class Rollback {
  public:
-  // After this many consecutive rollbacks without progress, the trouble is not in single steps.
+  // After this many consecutive rollbacks without progress, single steps are not the cause.
   static constexpr int kMostReturns = 3;
 
   bool may_return() const { return returns_ < kMostReturns; }
-  // Step `step`, counted from 0, is skipped from now on; training returns.
+  // Skips step `step`, counted from 0, from now on, and counts a rollback.
   void skip(std::int64_t step);
-  // Call after a successful step.
+  // Records a successful step.
   void made_step() { made_step_ = true; }
-  // A new checkpoint exists: the start is no longer needed. Resets the count of consecutive
-  // rollbacks if a step succeeded since the latest one; skipped steps alone are no progress.
+  // Forgets the start: a new checkpoint replaces it. Resets the count of consecutive rollbacks if a
+  // step succeeded since the latest one; skipped steps alone are no progress.
   void saved();
 
   bool skips(std::int64_t step) const { return skipped_.contains(step); }
   const std::set<std::int64_t>& skipped() const { return skipped_; }
-  // Steps skipped before `step`: those made no update.
+  // Returns the number of steps skipped before `step`: those made no update.
   std::int64_t skipped_before(std::int64_t step) const;
 
-  // The state at the start of this job; rank 0.
+  // Keeps the state at the start of this job; rank 0.
   void keep_start(Checkpoint start) { start_ = std::move(start); }
   const std::optional<Checkpoint>& start() const { return start_; }
 
-  // The run continues from a checkpoint that has these.
+  // Adds the skipped steps of the checkpoint that the run continues from.
   void merge(const std::set<std::int64_t>& skipped) {
     skipped_.insert(skipped.begin(), skipped.end());
   }
@@ -46,7 +46,7 @@ class Rollback {
  private:
   std::set<std::int64_t> skipped_;
   int returns_ = 0;
-  bool made_step_ = false;  // since the latest return
+  bool made_step_ = false;  // since the latest rollback
   std::optional<Checkpoint> start_;
 };
 
@@ -59,20 +59,20 @@ class TrainingState {
         steps_per_epoch_(steps_per_epoch) {}
 
   std::int64_t step() const { return step_; }  // steps made or skipped
-  // Those that changed the weights.
+  // Returns the number of steps that changed the weights.
   std::int64_t update_count() const { return step_ - rollback.skipped_before(step_); }
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  // The epoch that step number `step` (from 1) is in, counted from 1.
+  // Returns the epoch of step number `step` (from 1), counted from 1.
   std::int64_t epoch_of(std::int64_t step) const { return (step - 1) / steps_per_epoch_ + 1; }
   bool at_end() const { return step_ >= total_steps_ || schedule.ended_early(); }
   bool at_epoch_end() const { return step_ % steps_per_epoch_ == 0; }
-  // Of the next update.
+  // Returns the rate of the next update.
   double learning_rate() const { return schedule.learning_rate(step_); }
 
-  // An epoch is open from its last step to the end of its validation.
+  // Returns false while an epoch is open: from its last step to the end of its validation.
   bool epoch_is_settled() const { return settled_step_ == step_; }
-  // No epoch is open at this step: it ends none, or its epoch's validation is done.
+  // Closes the epoch at this step: it ends none, or its epoch's validation is done.
   void settle_epoch() { settled_step_ = step_; }
 
   void make_step(std::int64_t image_count) {
@@ -81,10 +81,10 @@ class TrainingState {
   }
   void skip_step() { ++step_; }
 
-  // `ap` is that of the validation after this step, a classifier's top-1 accuracy.
-  // RunState::facts is left empty; Saving fills it in.
+  // Returns the state to save. `ap` is that of the validation after this step, a classifier's top-1
+  // accuracy. RunState::facts is left empty; Saving fills it in.
   RunState saved(std::optional<double> ap) const;
-  // Steps skipped so far stay skipped.
+  // Restores a saved state. Steps skipped so far stay skipped.
   void restore(const RunState& state);
 
   AdaptiveSchedule schedule;  // and the sums of the epoch's loss

@@ -16,7 +16,7 @@ std::string milliseconds(double seconds) {
   return fixed(seconds * 1e3, 1);
 }
 
-// Speed tests have short epochs.
+// Returns the length of an epoch, which speed tests make short.
 std::string epoch_text(double seconds) {
   if (seconds >= 60) return human_seconds(seconds);
   return fixed(seconds, seconds < 1 ? 3 : seconds < 10 ? 2 : 1) + " s";
@@ -45,7 +45,7 @@ Table measured_table(const ScalingData& data) {
   return table;
 }
 
-// `chart` with measured points beside perfect scaling.
+// Adds measured points and perfect scaling to `chart`.
 template <class Measured, class Perfect>
 Curve curve(const ScalingData& data, Curve chart, const Measured& measured,
             const Perfect& perfect) {
@@ -61,7 +61,7 @@ Curve curve(const ScalingData& data, Curve chart, const Measured& measured,
   return chart;
 }
 
-// Where the time went when more ranks gained less than they should.
+// Returns notes on the lost time where more ranks gained less than they should.
 std::vector<std::string> notes(const ScalingData& data) {
   const ScalingRun &first = data.runs.front(), &last = data.runs.back();
   if (first.ranks == last.ranks) {

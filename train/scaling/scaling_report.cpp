@@ -112,7 +112,7 @@ ScalingReport::ScalingReport(const std::string& folder, const ScalingData& own,
     check_same_setup(path, before.setup, own.setup);
     data_.runs = std::move(before.runs);
   }
-  // What cannot be written is reported now.
+  // An unwritable folder is reported now.
   write_file_atomically(path, scaling_json(data_));
 }
 

@@ -1,7 +1,7 @@
-// --scaling-report DIR: how a training scales. Each run with it adds what it measured on its own
-// number of ranks to DIR/scaling.json; runs on 1, 2, 4, ... ranks with otherwise the same options
-// and the same images a rank fill it. DIR/scaling.html shows images/s, efficiency, the length of an
-// epoch and how long a step waits for gradients.
+// --scaling-report DIR: shows how a training scales. Each run with it adds its measurements on its
+// own number of ranks to DIR/scaling.json; runs on 1, 2, 4, ... ranks with otherwise the same
+// options and the same images a rank fill it. DIR/scaling.html shows images/s, efficiency, the
+// length of an epoch and how long a step waits for gradients.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace retina {
 
-// What must be equal for runs to be compared: option or property -> value.
+// The settings that runs must share to be compared: option or property -> value.
 using ScalingSetup = SettingValues;
 
-// What was measured on one number of ranks. Times are medians over steps, of the slowest rank.
+// Measurements on one number of ranks. Times are medians over steps, of the slowest rank.
 struct ScalingRun {
   int ranks = 1;
   int nodes = 1;
-  std::int64_t step_count = 0;  // that the medians are of
+  std::int64_t step_count = 0;  // steps of the medians
   double images_per_second = 0;
   double step_seconds = 0;
   double own_seconds = 0;                 // without waiting for gradients
-  double overlap_seconds = 0;             // backward computed on while buckets travelled
+  double overlap_seconds = 0;             // backward computing while buckets travel
   double comm_seconds = 0;                // the gradients' all-reduces
   std::vector<double> bucket_bytes = {};  // in the order in which they leave
 
@@ -37,25 +37,26 @@ struct ScalingData {
   std::vector<ScalingRun> runs = {};  // ascending ranks, one each
 };
 
-// scaling.json.
+// Returns the text of scaling.json.
 std::string scaling_json(const ScalingData& data);
-// Throws Error{kData}.
+// Parses scaling.json. Throws Error{kData}.
 ScalingData scaling_from_json(const std::string& text, const std::string& name);
 
-// Images/s of a rank over those of a rank in the smallest run; 1 is perfect.
+// Returns images/s of a rank over those of a rank in the smallest run; 1 is perfect.
 double efficiency(const ScalingData& data, const ScalingRun& run);
 
 std::string scaling_html(const ScalingData& data);
 
 class ScalingReport {
  public:
-  // Rank 0 opens DIR and what earlier runs left there. Throws kConfig when they ran with another
-  // setup, kCannotCreate, kData. Before the training: an impossible comparison is refused early.
+  // Opens DIR and the results of earlier runs, on rank 0. Throws kConfig when they ran with another
+  // setup, kCannotCreate, kData. Made before the training, so that an impossible comparison is
+  // refused early.
   ScalingReport(const std::string& folder, const ScalingData& own, Communicator& communicator);
 
-  // Adds the run and writes both files; a run on the same number of ranks is replaced. False, and
-  // nothing is done, for a run without a step. `run` is used on rank 0, its step_count on all.
-  // Collective. Throws kIo.
+  // Adds the run and writes both files; a run on the same number of ranks is replaced. Returns
+  // false, and does nothing, for a run without a step. `run` is used on rank 0, its step_count on
+  // all. Collective. Throws kIo.
   bool add(ScalingRun run, Communicator& communicator);
 
  private:

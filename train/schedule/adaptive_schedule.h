@@ -1,5 +1,6 @@
-// What the course of training decides: the learning rate once a metric plateaus, and an early end.
-// Every rank feeds it the same metrics, so all decide the same; its state is in the checkpoint.
+// Decisions that depend on the progress of training: the learning rate once a metric plateaus, and
+// an early end. Every rank feeds it the same metrics, so all decide the same; its state is in the
+// checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace retina {
 
-// Notices when a metric has stopped improving: the rule of Keras' ReduceLROnPlateau and
+// Detects that a metric has stopped improving: the rule of Keras' ReduceLROnPlateau and
 // EarlyStopping callbacks.
 struct PlateauOptions {
   bool higher_is_better = false;
@@ -28,8 +29,8 @@ class Plateau {
 
   explicit Plateau(const PlateauOptions& options) : options_(options) {}
 
-  // Takes the next value; true when it completes a plateau, after which waiting starts over (the
-  // best value stays). A value that is not a number is not an improvement.
+  // Adds the next value; returns true when it completes a plateau, after which waiting starts over
+  // (the best value stays). A value that is not a number is not an improvement.
   bool observe(double value);
 
   const State& state() const { return state_; }
@@ -40,7 +41,7 @@ class Plateau {
   State state_;
 };
 
-// kAp, kTop1: of validations, by the run's task.
+// kAp, kTop1: metrics of validations, by the run's task.
 enum class PlateauMetric { kLoss, kAp, kTop1 };
 
 inline const Choices<PlateauMetric> kPlateauMetrics = {
@@ -48,7 +49,7 @@ inline const Choices<PlateauMetric> kPlateauMetrics = {
 
 struct AdaptiveScheduleOptions {
   ScheduleOptions schedule = {};
-  // kPlateau: the rate is multiplied by schedule.drop_factor when this metric plateaus, judged at
+  // kPlateau: the rate is multiplied by schedule.drop_factor when this metric plateaus, compared at
   // epoch ends (the epoch's mean training loss) or at validations.
   PlateauMetric plateau_metric = PlateauMetric::kLoss;
   int plateau_patience = 2;
@@ -56,11 +57,11 @@ struct AdaptiveScheduleOptions {
   double stop_at = 0;           // the metric of a validation that ends the run; 0: none
 };
 
-// What a checkpoint has of it.
+// The part of the schedule that a checkpoint holds.
 struct AdaptiveScheduleState {
   Plateau::State plateau = {}, early_stop = {};
-  std::int64_t drops = 0;  // of the learning rate, by the plateau
-  double loss_sum = 0;     // of the epoch so far
+  std::int64_t drops = 0;  // drops of the learning rate at plateaus
+  double loss_sum = 0;     // sum over the epoch so far
   std::int64_t loss_images = 0;
   bool ended_early = false;
 
@@ -71,24 +72,26 @@ class AdaptiveSchedule {
  public:
   explicit AdaptiveSchedule(const AdaptiveScheduleOptions& options);
 
-  // Rate for update number `step`, counted from 0.
+  // Returns the rate for update number `step`, counted from 0.
   double learning_rate(std::int64_t step) const;
 
-  // The loss of a step, a mean over `image_count` images.
+  // Adds the loss of a step, a mean over `image_count` images.
   void add_loss(double loss, std::int64_t image_count);
-  // Ends an epoch: its mean loss is judged. Returns true when the learning rate dropped.
+  // Ends an epoch and compares its mean loss. Returns true when the learning rate dropped.
   bool close_epoch();
-  // Judges a validation by its AP or top-1 accuracy; none (nan) is not an improvement. Returns true
-  // when the learning rate dropped.
+  // Compares a validation by its AP or top-1 accuracy; none (nan) is not an improvement. Returns
+  // true when the learning rate dropped.
   bool add_validation(double metric);
-  // Whether this metric is the one that is aimed at.
+  // Returns whether this metric reaches the goal.
   bool reaches(double metric) const { return options_.stop_at > 0 && metric >= options_.stop_at; }
 
-  // By early stop, or by the goal, which another start may have set higher.
+  // Returns whether the run ended by early stop, or by the goal, which another start may have set
+  // higher.
   bool ended_early() const { return state_.ended_early || has_reached_; }
 
   AdaptiveScheduleState state() const;
-  // `validated`: the metric of the validation at the place where the run continues.
+  // Restores the state. `validated` is the metric of the validation at the place where the run
+  // continues.
   void restore(const AdaptiveScheduleState& state, std::optional<double> validated = {});
 
  private:
@@ -96,7 +99,7 @@ class AdaptiveSchedule {
   AdaptiveScheduleOptions options_;
   Plateau plateau_, early_stop_;
   AdaptiveScheduleState state_;  // except for the plateaus
-  bool has_reached_ = false;     // the goal
+  bool has_reached_ = false;     // reached the goal
 };
 
 }  // namespace retina

@@ -12,7 +12,7 @@
 namespace retina {
 namespace {
 
-// "16/26"; nothing for anything else.
+// Parses "16/26"; returns nothing for anything else.
 std::optional<Span> parse_share(const std::string& text) {
   constexpr std::int64_t kMostWhole = 1'000'000;
   const auto pair = exact_pair<std::int64_t>(text, '/');

@@ -1,6 +1,6 @@
 // The learning rate as a pure function of the step: linear warm-up times step decay, cosine,
-// inverse-time decay or constant. Nothing to save, so a resumed run cannot restart it. (What a
-// plateau adds to it is in adaptive_schedule.h.)
+// inverse-time decay or constant. Nothing to save, so a resumed run cannot restart it.
+// (adaptive_schedule.h adds the drops at plateaus.)
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace retina {
 
 enum class ScheduleKind { kConstant, kStep, kCosine, kInverseTime, kPlateau };
 
-// Their words on the command line and in checkpoints.
+// The kinds' names on the command line and in checkpoints.
 inline const Choices<ScheduleKind> kSchedules = {{"step", ScheduleKind::kStep},
                                                  {"cosine", ScheduleKind::kCosine},
                                                  {"inverse-time", ScheduleKind::kInverseTime},
@@ -39,15 +39,16 @@ struct ScheduleOptions {
   double decay = 0;
 };
 
-// Rate for the update number `step`, counted from 0; all kinds count the steps of the warm-up too.
+// Returns the rate for the update number `step`, counted from 0; all kinds count the steps of the
+// warm-up too.
 double learning_rate(const ScheduleOptions& options, std::int64_t step);
 
-// Epochs or steps of a run at most. An epoch has less than 2^32 steps (records are counted in 32
-// bits): the product fits 64 bits.
+// Largest number of epochs or steps of a run. An epoch has less than 2^32 steps (records are
+// counted in 32 bits): the product fits 64 bits.
 inline constexpr std::int64_t kMostInSpan = 1'000'000'000;
 
-// Steps of warm-up where nobody says how many: 1000, as in torchvision's references, but at most a
-// tenth of the run.
+// Returns the default steps of warm-up: 1000, as in torchvision's references, but at most a tenth
+// of the run.
 std::int64_t default_warmup_steps(std::int64_t total_steps);
 
 // A span given as "2epochs", "500steps", "10min", or "16/26", a share of the whole run.
@@ -58,21 +59,22 @@ struct Span {
   std::int64_t part = 0, whole = 1;  // kRun: part / whole, 0 < part < whole
 };
 
-// What spans count in.
+// The unit lengths that spans are converted by.
 struct RunLength {
   std::int64_t total_steps = 0, steps_per_epoch = 1;
 };
-// A span of epochs, steps or a share of the run, in steps: epochs rounded, a share rounded down.
+// Converts a span of epochs, steps or a share of the run to steps: epochs rounded, a share rounded
+// down.
 std::int64_t to_steps(const Span& span, const RunLength& length);
 
-// The step schedule's drops. Spans of epochs and steps are kept as they are, also past the end of
-// the run. Of shares, those that a short run leaves no step for are left out: `warmup_steps` <
-// first drop < second < ... < the run's length.
+// Returns the step schedule's drops. Spans of epochs and steps are kept as they are, also past the
+// end of the run. Shares that a short run leaves no step for are left out: `warmup_steps` < first
+// drop < second < ... < the run's length.
 std::vector<std::int64_t> drop_steps(const std::vector<Span>& spans, const RunLength& length,
                                      std::int64_t warmup_steps);
 
-// Throws Error{kUsage} naming `option`, also for more than kMostInSpan and for a share of nothing
-// or of more than the run.
+// Parses a span. Throws Error{kUsage} naming `option`, also for more than kMostInSpan and for a
+// share of nothing or of more than the run.
 Span parse_span(const std::string& option, const std::string& text);
 
 }  // namespace retina

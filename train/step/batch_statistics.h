@@ -1,4 +1,4 @@
-// What forward passes move in a network whose batch norm is trained: its running statistics.
+// Keeps and restores the running statistics of a trained batch norm, which forward passes change.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,17 +9,17 @@
 
 namespace retina {
 
-// The statistics of a network, and a copy of them. Nothing where batch norm is frozen.
+// The statistics of a network, and a copy of them. Empty where batch norm is frozen.
 class BatchStatistics {
  public:
   explicit BatchStatistics(const Network& network);
 
-  // A GPU does either while the caller goes on.
+  // Copies the statistics, or restores them. On a GPU neither waits for the device.
   void keep();
-  void restore();  // what `keep` saw last
+  void restore();  // to the state of the last `keep`
 
  private:
-  // Of one type, which the device copies together.
+  // Tensors of one type, which the device copies together.
   struct Group {
     std::vector<at::Tensor> values, kept;
   };

@@ -1,4 +1,4 @@
-// The training loss of a classifier: cross-entropy, with how often the classifier was right.
+// The training loss of a classifier: cross-entropy, and the rates of correct answers.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -11,7 +11,8 @@
 namespace retina {
 namespace {
 
-// Labels, counts and slots of a batch's images as rows of one tensor, [3, N] i64, on the device.
+// Returns labels, counts and slots of a batch's images as rows of one tensor, [3, N] i64, on the
+// device.
 at::Tensor rows_of(const Batch& batch, c10::Device device) {
   const auto count = static_cast<std::int64_t>(batch.samples.size());
   const at::Tensor rows =

@@ -16,7 +16,7 @@ void DamagedRecords::look_at(const Batch& batch) {
 }
 
 std::string DamagedRecords::agree(Communicator& communicator) {
-  // A line a record: its number, a space, its problem, which is one line as every error is.
+  // One line a record: its number, a space, and its problem, which, as every error, is one line.
   std::string own;
   for (const auto& [record, problem] : news_) own += cat(record, ' ', problem, '\n');
   news_.clear();
@@ -29,7 +29,7 @@ std::string DamagedRecords::agree(Communicator& communicator) {
     const std::size_t space = line.find(' ');
     std::size_t record = 0;
     std::from_chars(line.data(), line.data() + space, record);
-    if (!known_.insert(record).second) continue;  // another rank has it, too
+    if (!known_.insert(record).second) continue;  // known from another rank
     const IndexEntry entry = index_[record];
     last = cat(image_name(entry), " (shard ", entry.shard, ", record ", entry.place,
                "): ", line.substr(space + 1));

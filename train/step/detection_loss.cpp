@@ -27,7 +27,7 @@ at::Tensor assign(const at::Tensor& anchors, const BoxesOfImages& images,
   return atss_match_anchors(anchors, {grids.begin(), grids.end()}, images.boxes, images.offsets);
 }
 
-// [N, A], of pad slots too.
+// Returns matches [N, A], of pad slots too.
 at::Tensor matches_of(const at::Tensor& anchors, const at::Tensor& boxes,
                       const BatchTargets& targets, const LossOptions& options) {
   at::Tensor matches = assign(anchors, {boxes, targets.offsets, targets.padded}, options);

@@ -16,26 +16,27 @@
 
 namespace retina {
 
-// By a threshold of the IoU (matcher.h), or one for each box (atss.h).
+// Assignment of anchors by a threshold of the IoU (matcher.h), or by one for each box (atss.h).
 enum class Assigner { kIou, kAtss };
 
 struct LossOptions {
   // Weight of foreground against background terms (Lin et al. 2017, eq. 5).
   double focal_alpha = 0.25;
-  // How strongly easy anchors are discounted (same).
+  // Exponent that discounts easy anchors (same).
   double focal_gamma = 2.0;
-  // The focal loss, with these two, or one that learns how well boxes are predicted.
+  // The focal loss, with these two, or a loss that learns how well boxes are predicted.
   ClassLossKind class_loss = ClassLossKind::kFocal;
-  // How far the boxes of foreground anchors are off: torchvision's v1 has L1, its v2 GIoU.
+  // Loss of the boxes of foreground anchors: torchvision's v1 has L1, its v2 GIoU.
   BoxLossOptions box = {};
-  // Of the box loss beside the class loss; 2 in Zhang et al. 2020's and Li et al. 2020's code.
+  // Weight of the box loss beside the class loss; 2 in Zhang et al. 2020's and Li et al. 2020's
+  // code.
   double box_weight = 1;
-  // Which anchors are foreground, background or neither; `match` is kIou's.
+  // Rule that makes anchors foreground, background or neither; `match` is kIou's.
   Assigner assigner = Assigner::kIou;
   MatchOptions match = {};
 };
 
-// The ground truth of a batch as tensors, where the network computes.
+// The ground truth of a batch as tensors on the network's device.
 struct BatchTargets {
   at::Tensor boxes;    // [G, 4] f32 xyxy px of the resized images, not degenerate, image by image
   at::Tensor labels;   // [G] i64 dense
@@ -47,24 +48,24 @@ struct BatchTargets {
   PixelSize padded = {};  // the images' size, whose anchors are matched; for kAtss
 };
 
-// In one copy; a GPU makes it while the caller goes on.
+// Returns the targets in one copy, which a GPU makes without waiting.
 BatchTargets batch_targets(const Batch& batch, c10::Device device);
 
 // Sums that a rank adds over its steps' micro-batches and over ranks, and their gradient.
 struct DetectionLoss {
   at::Tensor classification;  // scalar
   at::Tensor box_regression;  // scalar
-  // The outputs that want one, and the gradient of both sums together at each.
+  // Outputs that want a gradient, and the gradient of both sums together at each.
   std::vector<at::Tensor> outputs = {}, gradients = {};
 
-  // From the outputs to the parameters.
+  // Backpropagates from the outputs to the parameters.
   void backward() const;
 };
 
-// Per image i with matches m: the class loss of logits_i summed over anchors that are not ignored /
-// max(1, foreground_i), and box_weight times the box loss (head_losses.h) summed over foreground
-// anchors / max(1, foreground_i); both summed over counting images and divided by `images_global`
-// (the real images of the whole global step, so that ranks sum).
+// Computes, for each image i with matches m, the class loss of logits_i summed over anchors that
+// are not ignored / max(1, foreground_i), and box_weight times the box loss (head_losses.h) summed
+// over foreground anchors / max(1, foreground_i); both are summed over counting images and divided
+// by `images_global` (the real images of the whole global step, so that ranks sum).
 //   outputs  f32 or f64, or bf16 or f16 (computed in f32)
 //   anchors  [A, 4] xyxy px, of the type that is computed in
 //   targets  boxes convert to that type

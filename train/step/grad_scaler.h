@@ -21,27 +21,28 @@ struct GradScalerOptions {
   std::int64_t growth_interval = 2000;
 };
 
-// A gradient that is not finite at this scale or a smaller one is not the scale's fault.
+// Below this scale a gradient that is not finite has another cause than the scale.
 inline constexpr double kLeastLossScale = 1;
 
 class GradScaler {
  public:
   GradScaler(const GradScalerOptions& options, c10::Device device);
 
-  // A scalar, f32, always the same tensor: it changes in `update` and `load_state` alone. A power
-  // of 2 with the default options, so that it rounds nothing where f32 has no subnormals.
+  // Returns the scale, a scalar f32, always the same tensor: only `update` and `load_state` change
+  // it. With the default options it is a power of 2, which rounds nothing where f32 has no
+  // subnormals.
   const at::Tensor& scale() const { return scale_; }
 
-  // After a step. `found_inf`, a scalar f32 on the device: 1 where its gradient, summed over ranks,
-  // is not finite, which is then a step without an update; else 0. A GPU does it while the caller
-  // goes on.
+  // Adapts the scale after a step. `found_inf` is a scalar f32 on the device: 1 where its gradient,
+  // summed over ranks, is not finite, which makes it a step without an update; else 0. A GPU does
+  // this without waiting.
   void update(const at::Tensor& found_inf);
 
-  // Steps without an update so far; waits for the device.
+  // Returns the steps without an update so far; waits for the device.
   std::int64_t skipped_count() const;
 
-  // "grad_scaler.scale" f32, "grad_scaler.growth_tracker" and "grad_scaler.skipped" i64, scalars:
-  // copies on the device. Part of the checkpoint format; never rename.
+  // Returns "grad_scaler.scale" f32, "grad_scaler.growth_tracker" and "grad_scaler.skipped" i64,
+  // scalars: copies on the device. Part of the checkpoint format; never rename.
   NamedTensors state() const;
   // Restores what `state` returned. Throws Error{kConfig} with `source` as the subject when one is
   // missing.

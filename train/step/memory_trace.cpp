@@ -11,7 +11,7 @@ class MemoryTrace::Watch : public c10::MemoryReportingInfoBase {
  public:
   explicit Watch(c10::DeviceType device) : device_(device) {}
 
-  // `bytes` are less than 0 where memory is freed.
+  // `bytes` is negative where memory is freed.
   void reportMemoryUsage(void* /*memory*/, std::int64_t bytes, std::size_t /*allocated*/,
                          std::size_t /*reserved*/, c10::Device device) override {
     if (device.type() != device_) return;

@@ -1,4 +1,4 @@
-// The most memory that tensors hold in each part of a piece of work, as LibTorch's allocators
+// Measures the peak memory of tensors in each part of a piece of work, as LibTorch's allocators
 // report it.
 #pragma once
 
@@ -13,14 +13,14 @@ namespace retina {
 
 class MemoryTrace {
  public:
-  // Watches what this thread, and autograd for it, allocates and frees on devices of this kind, to
-  // the end of the trace's life. The first part begins.
+  // Watches allocations and releases of this thread, and of autograd for it, on devices of this
+  // kind, until the trace is destroyed. Begins the first part.
   explicit MemoryTrace(c10::DeviceType device);
 
-  // From any thread.
+  // Begins the next part; callable from any thread.
   void begin_part();
 
-  // Of each part so far: the most bytes held at once, beyond those at the start.
+  // Returns, for each part so far, the most bytes held at once, beyond those at the start.
   std::vector<std::int64_t> peaks() const;
 
  private:

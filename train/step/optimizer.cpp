@@ -19,8 +19,8 @@
 namespace retina {
 namespace {
 
-// Names of the modules whose weight has one dimension: normalisation layers (a convolution's has
-// four).
+// Returns the names of the modules whose weight has one dimension: normalisation layers (a
+// convolution's has four).
 std::set<std::string> normalisation_modules(const NamedTensors& parameters) {
   std::set<std::string> modules;
   for (const auto& [name, value] : parameters) {
@@ -31,7 +31,8 @@ std::set<std::string> normalisation_modules(const NamedTensors& parameters) {
   return modules;
 }
 
-// Whether the same index is at the same place in memory: the stride of a side of 1 does not matter.
+// Returns whether the same index is at the same place in memory: the stride of a side of 1 does not
+// matter.
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   for (std::int64_t i = 0; i < a.dim(); ++i) {
     if (a.size(i) != b.size(i) || (a.size(i) > 1 && a.stride(i) != b.stride(i))) return false;
@@ -39,7 +40,7 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
   return a.dim() == b.dim();
 }
 
-// The same memory as one row: kernels that go element by element copy what is not contiguous.
+// Returns the same memory as one row: element-wise kernels copy tensors that are not contiguous.
 std::vector<at::Tensor> as_rows(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> rows;
   rows.reserve(tensors.size());
@@ -49,7 +50,7 @@ std::vector<at::Tensor> as_rows(const std::vector<at::Tensor>& tensors) {
   return rows;
 }
 
-// Where a kind keeps its state: what group.first and group.second are called; nullptr: none.
+// The names under which a kind stores group.first and group.second; nullptr: none.
 struct StateNames {
   const char *first, *second;
 };
@@ -136,8 +137,9 @@ void Optimizer::step(double learning_rate, const UpdateGuard& guard) {
     }
     if (options_.kind == OptimizerKind::kRmsprop) {
       // Adam without a first moment (beta1 = 0) and without the corrections of a young average (t
-      // is infinite). The kernel stores the first moment, here g again: over the gradient, so that
-      // no memory is touched but what the rule needs. It reads an element before it writes it.
+      // is infinite). The kernel stores the first moment, which is g again, over the gradient, so
+      // that only the memory that the rule needs is touched. It reads an element before it writes
+      // it.
       at::_fused_adam_(values, gradients, /*exp_avgs=*/gradients, second, /*max_exp_avg_sqs=*/{},
                        group.update_counts, learning_rate, /*beta1=*/0, options_.rho,
                        group.weight_decay, options_.rmsprop_epsilon, /*amsgrad=*/false,

@@ -32,7 +32,7 @@ NamedTensors trainable_parameters(const Network& network) {
   return list;
 }
 
-// TF32 within its life, where it is on; IEEE f32 after it.
+// Enables TF32 during its life, if `on`; IEEE f32 after it.
 class Tf32Scope {
  public:
   explicit Tf32Scope(bool on) { set_tf32(on); }
@@ -41,8 +41,8 @@ class Tf32Scope {
   Tf32Scope& operator=(const Tf32Scope&) = delete;
 };
 
-// LibTorch's own convolutions on CPUs within its life, where it is on: for gradients of weights in
-// fp16 oneDNN has only what it compares its kernels with.
+// Enables LibTorch's own convolutions on CPUs during its life, if `on`: for gradients of weights in
+// fp16 oneDNN has only its reference implementation.
 class NativeConvScope {
  public:
   explicit NativeConvScope(bool on) { at::globalContext().setUserEnabledMkldnn(!on); }
@@ -51,7 +51,7 @@ class NativeConvScope {
   NativeConvScope& operator=(const NativeConvScope&) = delete;
 };
 
-// A copy that a GPU makes while the caller goes on.
+// Returns a copy on the host, which a GPU makes without waiting.
 at::Tensor to_host(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return tensor;
   const at::Tensor host =
@@ -101,7 +101,7 @@ Replica::Replica(const ReplicaOptions& options, Communicator& communicator)
 }
 
 void Replica::broadcast_tensor(const at::Tensor& tensor) {
-  // In memory order: all ranks lay their tensors out the same way.
+  // The order is that of memory: all ranks lay their tensors out the same way.
   const at::NoGradGuard no_grad;
   const at::Tensor host = tensor.detach().cpu();
   RETINA_CHECK(host.is_non_overlapping_and_dense());
@@ -183,7 +183,8 @@ void Replica::update(double learning_rate, std::int64_t step) {
   const at::Tensor metrics =
       at::cat({std::exchange(metrics_, {}), norm.view({1}), scale.view({1})});
   UpdateGuard guard = {.skip = metrics.isfinite().all().logical_not().to(at::kFloat)};
-  // Of the gradient alone: its bits are the same on all ranks, while the loss is this rank's part.
+  // Depends on the gradient alone: its bits are the same on all ranks, while the loss is this
+  // rank's part.
   if (scaler_) scaler_->update(norm.isfinite().logical_not().to(at::kFloat));
   if (options_.clip_norm > 0) guard.divisor = clip_divisor(norm, options_.clip_norm);
   optimizer_->step(learning_rate, guard);
@@ -198,7 +199,7 @@ StepSums Replica::take_metrics() {
   RETINA_CHECK(!updates_.empty());
   const Update update = std::move(updates_.front());
   updates_.pop_front();
-  // Waits: what was copied to the host lies before the last mark.
+  // Waits: the copies to the host come before the last mark.
   const PartTimes parts = clock_.times(update.marks);
   const double* const values = update.metrics.const_data_ptr<double>();
   const std::int64_t task_count = update.metrics.size(0) - 2;

@@ -41,7 +41,7 @@ std::string drift_text(const std::vector<std::uint64_t>& hash_of_rank) {
 
 void check_replicas(Communicator& communicator, std::uint64_t hash, std::int64_t step) {
   if (communicator.size() == 1) return;
-  // All hashes only where they differ: a thousand ranks would each receive a thousand.
+  // All hashes only if they differ: a thousand ranks would each receive a thousand.
   const auto own = std::bit_cast<std::int64_t>(hash);
   std::int64_t most_and_least[] = {own, ~own};
   communicator.label("replica check");

@@ -1,5 +1,5 @@
-// The guard against silent drift: after the same updates all ranks hold the same bits, or a
-// processor, a memory or a program went wrong.
+// Guards against silent drift: after the same updates all ranks must hold the same bits, or a
+// processor, a memory or a program has failed.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace retina {
 
-// What is wrong when ranks came with these hashes; empty when they are equal. Names the ranks that
-// differ from most: "rank 2 holds different weights from ranks 0, 1, 3".
+// Describes the differences between the ranks' hashes; empty when they are equal. Names the ranks
+// that differ from most: "rank 2 holds different weights from ranks 0, 1, 3".
 std::string drift_text(const std::vector<std::uint64_t>& hash_of_rank);
 
 // Compares `hash`, of all that this rank holds after `step` updates, with that of the others.
@@ -20,7 +20,7 @@ std::string drift_text(const std::vector<std::uint64_t>& hash_of_rank);
 // end of the job.
 void check_replicas(Communicator& communicator, std::uint64_t hash, std::int64_t step);
 
-// When a run checks: every `period` steps and before each checkpoint, each step once; 0: never.
+// Runs the check every `period` steps and before each checkpoint, once a step; 0: never.
 class ReplicaChecks {
  public:
   explicit ReplicaChecks(std::int64_t period) : period_(period) {}

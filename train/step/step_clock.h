@@ -1,5 +1,5 @@
-// Where a step's time goes, part by part. On a GPU, which works behind the program, a part is what
-// lies between two events of its stream: nothing waits for them.
+// Measures the time of each part of a step. On a GPU, which works behind the program, a part is the
+// time between two events of its stream: nothing waits for them.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,7 +10,7 @@
 
 namespace retina {
 
-// On one rank, all micro-batches together.
+// Times on one rank, all micro-batches together.
 struct PartTimes {
   double upload_ms = 0;    // pixels to the device
   double forward_ms = 0;   // the network
@@ -25,19 +25,19 @@ class StepClock {
 
   explicit StepClock(c10::Device device) : device_(device) {}
 
-  // The part before ends; this one begins.
+  // Ends the part before and begins this one.
   void begin(Part part) { mark(part); }
-  // The part before ends; what follows belongs to none.
+  // Ends the part before; the time that follows belongs to none.
   void end() { mark(nullptr); }
 
   struct Mark {
-    Part part = nullptr;  // that begins here
-    double seconds = 0;   // CPU
+    Part part = nullptr;  // the part that begins here
+    double seconds = 0;   // time on the CPU
     std::optional<c10::Event> event = {};
   };
-  // After a step's last part: what `times` reads later. The clock begins again.
+  // Returns the marks after a step's last part, for `times`, and starts anew.
   std::vector<Mark> take();
-  // Waits until the device has passed the last mark.
+  // Returns the parts' times; waits until the device has passed the last mark.
   PartTimes times(const std::vector<Mark>& marks) const;
 
  private:

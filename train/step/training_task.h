@@ -1,5 +1,5 @@
-// What a run learns: a network and its loss. A task each for detection and classification; all else
-// of a step is the replica's.
+// The task that a run learns: a network and its loss, one each for detection and classification;
+// the replica does the rest of a step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,26 +20,26 @@ struct TaskOptions {
   ModelConfig model = {};
   LossOptions loss = {};       // of a detector
   double label_smoothing = 0;  // of a classifier: Szegedy et al. 2016, section 7
-  std::uint64_t seed = 1;      // of dropout
+  std::uint64_t seed = 1;      // seed of dropout
   Precision precision = Precision::kFp32;
 };
 
-// What the network makes of a micro-batch; undefined where the task has none of it.
+// The network's outputs for a micro-batch; those of another task are undefined.
 struct TaskOutputs {
   HeadOutputs heads = {};  // detection
   at::Tensor logits = {};  // classification: [N, K]
-  // Classification: [3, N] i64, labels, counts and slots of the images; of an evaluation's forward
-  // undefined, for loss() to make.
+  // Classification: [3, N] i64, labels, counts and slots of the images; undefined for an
+  // evaluation's forward: loss() then makes it.
   at::Tensor targets = {};
 };
 
 struct TaskLoss {
   at::Tensor
       metrics;  // [task_metrics().size()] f64: this micro-batch's parts of the step's metrics
-  // The network's outputs that want a gradient, and that of the loss at each.
+  // The network's outputs that want a gradient, and the gradient of the loss at each.
   std::vector<at::Tensor> outputs = {}, gradients = {};
 
-  // From the outputs to the parameters.
+  // Backpropagates from the outputs to the parameters.
   void backward() const;
 };
 
@@ -49,22 +49,23 @@ class TrainingTask {
 
   virtual Network& network() = 0;
 
-  // `images` [N, 3, H, W] are the batch's, on the network's device. On a GPU neither of the two
-  // waits for the device.
+  // Runs the network on `images` [N, 3, H, W], the batch's, on the network's device. On a GPU
+  // neither this nor loss() waits for the device.
   virtual TaskOutputs forward(const at::Tensor& images, const Batch& batch) = 0;
-  // Of the step's loss the part of this batch: sums over images and ranks make it whole. An
-  // evaluation's batches (plan_evaluation()) and what the network made of them are a step, too.
-  // The gradients, but not the metrics, are times `gradient_scale`, a scalar f32 on the network's
-  // device; undefined: 1.
+  // Returns this batch's part of the step's loss: sums over images and ranks make it whole. An
+  // evaluation's batches (plan_evaluation()) and the outputs for them count as a step, too. The
+  // gradients, but not the metrics, are multiplied by `gradient_scale`, a scalar f32 on the
+  // network's device; undefined: 1.
   virtual TaskLoss loss(const TaskOutputs& outputs, const Batch& batch,
                         const at::Tensor& gradient_scale) = 0;
 };
 
-// By options.model.task; weights are zero.
+// Makes the task of options.model.task; weights are zero.
 std::unique_ptr<TrainingTask> make_training_task(const TaskOptions& options);
-// Boxes with classes: a RetinaNet and its losses (detection_loss.h).
+// Makes the task of boxes with classes: a RetinaNet and its losses (detection_loss.h).
 std::unique_ptr<TrainingTask> make_detection_task(const TaskOptions& options);
-// One class for the whole image: a classifier and cross-entropy (classification_loss.h).
+// Makes the task of one class for the whole image: a classifier and cross-entropy
+// (classification_loss.h).
 std::unique_ptr<TrainingTask> make_classification_task(const TaskOptions& options);
 
 }  // namespace retina

@@ -17,18 +17,19 @@ class WeightAverage {
   // Averages every parameter and running statistic of the network. 0 < decay < 1.
   WeightAverage(const Network& network, double decay);
 
-  // After update number `step` (from 1): average = d average + (1 - d) weights with
-  // d = min(decay, (1 + step) / (10 + step)), so that early steps do not hold the average back.
+  // Updates the averages after update number `step` (from 1): average = d average + (1 - d) weights
+  // with d = min(decay, (1 + step) / (10 + step)), so that early steps do not hold the average
+  // back.
   void update(std::int64_t step);
 
   // Makes the averages equal to the weights.
   void reset();
 
   // Exchanges weights and averages in place: the model computes with the averages until the next
-  // call. Nothing else refers to the values meanwhile.
+  // call. Nothing else may refer to the values meanwhile.
   void swap();
 
-  // The averages by the model's names; no copies.
+  // Returns the averages by the model's names; no copies.
   NamedTensors state() const;
 
  private:
@@ -37,7 +38,7 @@ class WeightAverage {
   std::vector<at::Tensor> weights_, averages_;
 };
 
-// The weights are the averages while this lives; null: nothing happens.
+// Makes the averages the network's weights while this lives; null: does nothing.
 class AverageScope {
  public:
   explicit AverageScope(WeightAverage* average) : average_(average) {

@@ -24,7 +24,7 @@ BIN = pathlib.Path(os.environ.get("RETINA_BUILD", "build")) / "bin"
 WIDTH, HEIGHT = 120, 90
 BOXES = [[10, 12, 30, 20], [60.5, 40.25, 40, 30], [100, 70, 20, 20], [0, 30, 119.5, 9]]  # xywh
 DRAWS = 6
-FAR = 150  # how far the image's edges are repeated for --fill nearest
+FAR = 150  # how far the image's edges are repeated for fill=nearest
 
 
 def smooth_image():
@@ -77,7 +77,7 @@ class AugmentGeometry(unittest.TestCase):
         """Samples with their planes, in grey levels."""
         done = subprocess.run([BIN / "augmented_samples", "--train", self.path / "shards", "--output",
                                self.path, "--min-side", str(min_side), "--epochs", str(draws),
-                               "--augment", "none", *options],
+                               "--augment", ",".join(["none", *options])],
                               check=True, stdout=subprocess.PIPE, timeout=60)
         samples = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(len(samples), draws)
@@ -150,14 +150,14 @@ class AugmentGeometry(unittest.TestCase):
             self.expect_affine(sample, [WIDTH / sample["width"], 0, 0, 0, HEIGHT / sample["height"], 0])
 
     def test_flip(self):
-        for sample in self.samples("--flip", "1", draws=2):
+        for sample in self.samples("flip=1", draws=2):
             self.assertTrue(sample["flip"] and not sample["is_warped"])
             self.expect_pixels(sample, [plane.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
                                         for plane in self.planes])
             self.expect_boxes(sample, [-1, 0, WIDTH, 0, 1, 0])
 
     def test_vertical_flip(self):
-        for sample in self.samples("--vertical-flip", "1", draws=2):
+        for sample in self.samples("vertical-flip=1", draws=2):
             self.expect_pixels(sample, [plane.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
                                         for plane in self.planes])
             self.expect_boxes(sample, [1, 0, 0, 0, -1, HEIGHT])
@@ -165,7 +165,7 @@ class AugmentGeometry(unittest.TestCase):
     def test_rotation(self):
         seen = set()
         for fill in ("nearest", "constant"):
-            for sample in self.samples("--rotation", "0.6", "--fill", fill):
+            for sample in self.samples("rotation=0.6", f"fill={fill}"):
                 # Backwards in fractions: [cos a, sin a H/W], [-sin a W/H, cos a].
                 angle = math.atan2(sample["source_of"][1] * WIDTH / HEIGHT, sample["source_of"][0])
                 seen.add(angle)
@@ -179,7 +179,7 @@ class AugmentGeometry(unittest.TestCase):
 
     def test_shear(self):
         for fill in ("nearest", "constant"):
-            for sample in self.samples("--shear", "0.5", "--fill", fill):
+            for sample in self.samples("shear=0.5", f"fill={fill}"):
                 # Forwards x - y sin s, y cos s.
                 angle = math.atan(sample["source_of"][1] * WIDTH / HEIGHT)
                 self.expect_affine(sample, about_middle(1, math.tan(angle), 0, 1 / math.cos(angle)),
@@ -187,28 +187,28 @@ class AugmentGeometry(unittest.TestCase):
 
     def test_translation(self):
         for fill in ("nearest", "constant"):
-            for sample in self.samples("--translation", "0.4", "--fill", fill):
+            for sample in self.samples("translation=0.4", f"fill={fill}"):
                 x, y = sample["source_of"][2] * WIDTH, sample["source_of"][5] * HEIGHT
                 self.assertLessEqual(max(abs(x) / WIDTH, abs(y) / HEIGHT), 0.4)
                 self.expect_affine(sample, [1, 0, x, 0, 1, y], fill)
 
     def test_scale_about_the_middle(self):
-        for sample in self.samples("--scale", "1.1,1.9"):
+        for sample in self.samples("scale=1.1:1.9"):
             width, height = WIDTH * sample["source_of"][0], HEIGHT * sample["source_of"][4]
             self.assertNotAlmostEqual(width / WIDTH, height / HEIGHT)
             self.expect_region(sample, (WIDTH - width) / 2, (HEIGHT - height) / 2, width, height)
         for fill in ("nearest", "constant"):
-            for sample in self.samples("--scale", "0.4,0.9", "--fill", fill):
+            for sample in self.samples("scale=0.4:0.9", f"fill={fill}"):
                 self.expect_affine(sample, about_middle(sample["source_of"][0], 0, 0,
                                                         sample["source_of"][4]), fill)
 
     def test_scale_jitter(self):
-        for sample in self.samples("--scale-jitter", "1.1,2", min_side=120):
+        for sample in self.samples("scale-jitter=1.1:2", min_side=120):
             m = sample["source_of"]
             self.assertAlmostEqual(m[0], m[4])
             self.expect_region(sample, m[2] * WIDTH, m[5] * HEIGHT, m[0] * WIDTH, m[0] * HEIGHT)
         for fill in ("nearest", "constant"):
-            for sample in self.samples("--scale-jitter", "0.4,0.9", "--fill", fill):
+            for sample in self.samples("scale-jitter=0.4:0.9", f"fill={fill}"):
                 scale = 1 / sample["source_of"][0]
                 left, top = (-sample["source_of"][i] * scale * side
                              for i, side in ((2, WIDTH), (5, HEIGHT)))
@@ -218,7 +218,7 @@ class AugmentGeometry(unittest.TestCase):
                                    fill)
 
     def test_crop(self):
-        for sample in self.samples("--crop", "0.2,0.9", min_side=110):
+        for sample in self.samples("crop=0.2:0.9", min_side=110):
             m = sample["source_of"]
             self.assertTrue(0.2 <= m[0] * m[4] <= 0.9)
             self.assertTrue(3 / 4 - 1e-9 <= m[0] / m[4] <= 4 / 3 + 1e-9)
@@ -227,9 +227,9 @@ class AugmentGeometry(unittest.TestCase):
     def test_all_geometry_at_once(self):
         for fill in ("nearest", "constant"):
             mirrored = set()
-            for sample in self.samples("--flip", "0.5", "--vertical-flip", "0.5", "--rotation", "3",
-                                       "--shear", "0.3", "--translation", "0.2", "--scale", "0.6,1.4",
-                                       "--fill", fill, min_side=75, draws=12):
+            for sample in self.samples("flip=0.5", "vertical-flip=0.5", "rotation=3",
+                                       "shear=0.3", "translation=0.2", "scale=0.6:1.4",
+                                       f"fill={fill}", min_side=75, draws=12):
                 m = sample["source_of"]
                 per_x, per_y = 1 / sample["width"], 1 / sample["height"]
                 to_source = [WIDTH * m[0] * per_x, WIDTH * m[1] * per_y, WIDTH * m[2],
@@ -251,21 +251,21 @@ class AugmentGeometry(unittest.TestCase):
         self.expect_boxes(sample, [1, 0, 0, 0, 1, 0])
 
     def test_brightness(self):
-        for sample in self.samples("--brightness", "0.15"):
+        for sample in self.samples("brightness=0.15"):
             added = sample["colour"][3]
             self.assertTrue(0 < abs(added) <= 0.15)
             self.expect_colours(sample, lambda *rgb: [v + added for v in rgb])
 
     def test_contrast(self):
         for factor in (0.6, 0.9, 1.3):
-            [sample] = self.samples("--contrast", f"{factor},{factor}", draws=1)
+            [sample] = self.samples(f"contrast={factor}:{factor}", draws=1)
             self.expect_colours(sample, lambda *rgb: [0.5 + factor * (v - 0.5) for v in rgb])
 
     def test_saturation(self):
         """The luma is Pillow's (ITU-R 601-2)."""
         luma = Image.new("RGB", (1, 1))
         for factor in (0.5, 0.8, 1.3):
-            [sample] = self.samples("--saturation", f"{factor},{factor}", draws=1)
+            [sample] = self.samples(f"saturation={factor}:{factor}", draws=1)
 
             def change(*rgb):
                 luma.putpixel((0, 0), tuple(round(255 * v) for v in rgb))
@@ -276,7 +276,7 @@ class AugmentGeometry(unittest.TestCase):
     def test_hue(self):
         """The chroma turns in the I-Q plane of Python's YIQ, which rounds its weights to 0.01."""
         orange = (0.6, 0.5, 0.4)
-        for sample in self.samples("--hue", "0.05"):
+        for sample in self.samples("hue=0.05"):
             m = sample["colour"]
             turned = [sum(m[4 * c + k] * orange[k] for k in range(3)) for c in range(3)]
             angles = [math.atan2(*reversed(colorsys.rgb_to_yiq(*rgb)[1:])) for rgb in (orange, turned)]
