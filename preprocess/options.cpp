@@ -1,14 +1,13 @@
 #include "preprocess/options.h"
 
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <regex>
-#include <system_error>
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/host.h"
@@ -131,14 +130,11 @@ std::vector<PackOptions> PackOptions::sets() const {
 }
 
 std::optional<PackPart> PackOptions::part_of() const {
-  PackPart got;
-  const char* const end = part.data() + part.size();
-  const auto number = std::from_chars(part.data(), end, got.number);
-  if (number.ec != std::errc() || number.ptr == end || *number.ptr != '/') return std::nullopt;
-  const auto count = std::from_chars(number.ptr + 1, end, got.count);
-  const bool is_right = count.ec == std::errc() && count.ptr == end && got.number >= 1 &&
-                        got.number <= got.count && got.count <= kMaxParts;
-  return is_right ? std::optional(got) : std::nullopt;
+  const auto pair = exact_pair<std::size_t>(part, '/');
+  if (!pair || pair->first < 1 || pair->first > pair->second || pair->second > kMaxParts) {
+    return std::nullopt;
+  }
+  return PackPart{.number = pair->first, .count = pair->second};
 }
 
 std::uint64_t PackOptions::max_file_bytes() const {

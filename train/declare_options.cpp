@@ -135,20 +135,20 @@ void declare_loss(Cli& cli, TrainOptions& o) {
       {.above = 0, .most = 1000, .modes = kDetect});
   cli.option("smooth-l1-beta", o.loss.box.smooth_l1_beta, "BETA",
              "where smooth-l1 turns from quadratic to l1",
-             {.modes = kDetect, .needs = "box-loss=smooth-l1"});
+             {.least = 1e-6, .most = 1e6, .modes = kDetect, .needs = "box-loss=smooth-l1"});
   cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this",
-             {.modes = kDetect, .file_only = true});
+             {.least = 1e-6, .most = 1e6, .modes = kDetect, .file_only = true});
   cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "class-loss focal: weight of foreground",
-             {.modes = kDetect, .needs = "class-loss=focal"});
+             {.least = 0, .most = 1, .modes = kDetect, .needs = "class-loss=focal"});
   cli.option("focal-gamma", o.loss.focal_gamma, "GAMMA",
              "class-loss focal: how strongly easy anchors are discounted",
-             {.modes = kDetect, .needs = "class-loss=focal"});
+             {.least = 0, .most = 100, .modes = kDetect, .needs = "class-loss=focal"});
   cli.option("foreground-iou", o.loss.match.foreground_iou, "IOU",
              "assigner iou: anchors of at least this overlap learn a box",
-             {.modes = kDetect, .needs = "assigner=iou"});
+             {.least = 0, .most = 1, .modes = kDetect, .needs = "assigner=iou"});
   cli.option("background-iou", o.loss.match.background_iou, "IOU",
              "assigner iou: anchors below it learn background",
-             {.modes = kDetect, .needs = "assigner=iou"});
+             {.least = 0, .most = 1, .modes = kDetect, .needs = "assigner=iou"});
   cli.on_off("low-quality-matches", o.loss.match.low_quality_matches,
              "assigner iou: the best anchor of a box learns it whatever the overlap",
              {.modes = kDetect, .needs = "assigner=iou", .file_only = true});

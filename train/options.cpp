@@ -1,12 +1,12 @@
 #include "train/options.h"
 
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/checkpoint/pretrained.h"
 #include "shared/data/sample_source.h"
 #include "shared/model/network_shape.h"
@@ -200,14 +200,17 @@ void TrainOptions::validate() const {
   check_model(*this);
   check_length(*this);
   check_job(*this);
-  // Schedule, model and loss check their own values.
+  // Schedule and model check their own values.
   for (const auto& text : schedule.drop_at) {
     if (parse_span("lr-drop-at", text).unit == Span::Unit::kMinutes) {
       refuse("lr-drop-at", text, "epochs, steps or a share of the run such as 16/26");
     }
   }
   model_config(1).validate();
-  loss.validate();
+  if (loss.match.background_iou > loss.match.foreground_iou) {
+    refuse("background-iou", shortest(loss.match.background_iou),
+           cat("at most --foreground-iou, ", shortest(loss.match.foreground_iou)));
+  }
 }
 
 std::string TrainOptions::judge() const {
@@ -265,10 +268,8 @@ OptimizerOptions TrainOptions::optimizer_options() const {
 std::optional<int> TrainOptions::micro_batch_images() const {
   const std::string& text = length.micro_batch;
   if (text == "auto") return std::nullopt;
-  int images = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, images);
-  if (parsed.ec != std::errc() || parsed.ptr != end || images < 0 || images > kMostImages) {
+  const auto images = exact_number<int>(text);
+  if (!images || *images < 0 || *images > kMostImages) {
     refuse("micro-batch", text, cat("auto or 0..", kMostImages));
   }
   return images;
@@ -278,13 +279,11 @@ BucketOptions TrainOptions::bucket_options() const {
   const std::string& text = distribution.bucket_mb;
   BucketOptions result = distribution.buckets;
   if (text == "auto") return result;
-  double mebibytes = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, mebibytes);
-  if (parsed.ec != std::errc() || parsed.ptr != end || !(mebibytes > 0 && mebibytes <= 1e5)) {
+  const auto mebibytes = exact_number<double>(text);
+  if (!mebibytes || !(*mebibytes > 0 && *mebibytes <= 1e5)) {
     refuse("bucket-mb", text, "auto or a size in MiB, e.g. 4");
   }
-  result.bucket_bytes = static_cast<std::size_t>(std::ceil(mebibytes * (1 << 20)));
+  result.bucket_bytes = static_cast<std::size_t>(std::ceil(*mebibytes * (1 << 20)));
   return result;
 }
 

@@ -47,7 +47,7 @@ class StateDictReader {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const PickleValue &key = pickle_.at(items[i]), &value = pickle_.at(items[i + 1]);
       if (key.kind != PickleKind::kText || value.kind != PickleKind::kTensor) continue;
-      if (printable(key.text) != key.text) fail(key.text, "has a name that no model uses");
+      if (escaped(key.text) != key.text) fail(key.text, "has a name that no model uses");
       if (!names.insert(key.text).second) fail(key.text, "appears twice");
       tensors.push_back(tensor(key.text, value));
     }
@@ -56,7 +56,7 @@ class StateDictReader {
 
  private:
   [[noreturn]] void fail(std::string_view name, const std::string& problem) const {
-    throw Error(ErrorKind::kData, cat(subject_, ": tensor ", printable(name), " ", problem));
+    throw Error(ErrorKind::kData, cat(subject_, ": tensor ", escaped(name), " ", problem));
   }
 
   bool holds_tensors(const PickleValue& value) const {
@@ -120,7 +120,7 @@ class StateDictReader {
     std::string keys;
     for (std::size_t i = 0; i + 1 < root.items.size() && i / 2 < kListedKeys; i += 2) {
       const PickleValue& key = pickle_.at(root.items[i]);
-      if (key.kind == PickleKind::kText) keys += cat(keys.empty() ? "" : ", ", printable(key.text));
+      if (key.kind == PickleKind::kText) keys += cat(keys.empty() ? "" : ", ", escaped(key.text));
     }
     throw Error(ErrorKind::kData,
                 cat(subject_, ": holds no tensors, nor a dict of them as \"model\" or ",

@@ -1,16 +1,15 @@
 #include "evaluate/model/found_files.h"
 
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/progress.h"
 #include "shared/evaluation/predict/ranks.h"
 #include "shared/image/jpeg.h"
@@ -40,10 +39,9 @@ std::vector<std::string> split(std::string_view bytes) {
 }
 
 std::uint64_t number_of(const std::string& text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  RETINA_CHECK(error == std::errc() && end == text.data() + text.size(), text);
-  return number;
+  const auto number = exact_number<std::uint64_t>(text);
+  RETINA_CHECK(number, text);
+  return *number;
 }
 
 std::string bytes_of(const ImageListing& listing) {

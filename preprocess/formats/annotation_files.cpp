@@ -1,10 +1,13 @@
 #include "preprocess/formats/annotation_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <iterator>
+#include <sstream>
+#include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/file.h"
 #include "shared/base/printable.h"
 
@@ -75,11 +78,7 @@ void require_first(FirstLines& lines, const std::string& text, const FileLine& a
 }
 
 std::optional<double> number_of(std::string_view text) {
-  text = trimmed(text);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return exact_number<double>(trimmed(text));
 }
 
 double parse_number(std::string_view text, const char* field, const FileLine& at) {
@@ -88,6 +87,16 @@ double parse_number(std::string_view text, const char* field, const FileLine& at
     fail_line(at, cat(field, ": got \"", escaped(trimmed(text)), "\", want a number"));
   }
   return *number;
+}
+
+std::int64_t parse_whole(std::string_view text, const char* field, const FileLine& at,
+                         std::int64_t least) {
+  const double number = parse_number(text, field, at);
+  if (number < static_cast<double>(least) || number > 1e9 || number != std::floor(number)) {
+    fail_line(at, cat(field, ": got ", escaped(trimmed(text)), ", want a whole number",
+                      least == 0 ? ", 0 or more" : ""));
+  }
+  return static_cast<std::int64_t>(number);
 }
 
 std::vector<std::string> split_csv(std::string_view line, char separator, bool* is_open) {
@@ -110,19 +119,31 @@ std::vector<std::string> split_csv(std::string_view line, char separator, bool* 
   return fields;
 }
 
-std::string_view trimmed(std::string_view text) {
-  for (bool is_cut = true; is_cut;) {
-    is_cut = false;
-    for (const std::string_view space :
-         {" ", "\t", "\n", "\r", "\xC2\xA0", "\xE3\x80\x80", "\xEF\xBB\xBF"}) {
-      const bool begins = text.starts_with(space);
-      if (begins) text.remove_prefix(space.size());
-      const bool ends = text.ends_with(space);
-      if (ends) text.remove_suffix(space.size());
-      is_cut = is_cut || begins || ends;
-    }
+std::vector<std::string> words_of(std::string_view text) {
+  std::istringstream each{std::string(text)};
+  return {std::istream_iterator<std::string>(each), {}};
+}
+
+Box box_around(const std::vector<double>& points) {
+  std::array<double, 2> low{points[0], points[1]}, high = low;
+  for (std::size_t i = 2; i < points.size(); ++i) {
+    low[i % 2] = std::min(low[i % 2], points[i]);
+    high[i % 2] = std::max(high[i % 2], points[i]);
   }
-  return text;
+  return {low[0], low[1], high[0] - low[0], high[1] - low[1]};
+}
+
+void add_image(Instances& to, ImageInfo image) {
+  image.id = std::ssize(to.images) + 1;
+  to.images.push_back(std::move(image));
+}
+
+Annotation& add_box(Instances& to, const Box& box, std::int64_t category_id) {
+  return to.annotations.emplace_back(Annotation{.id = std::ssize(to.annotations) + 1,
+                                                .image_id = to.images.back().id,
+                                                .category_id = category_id,
+                                                .bbox = box,
+                                                .area = box[2] * box[3]});
 }
 
 std::string first_names(const std::vector<std::string>& names) {

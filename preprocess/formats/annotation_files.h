@@ -2,9 +2,12 @@
 // each format.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -73,13 +76,34 @@ std::optional<double> number_of(std::string_view text);
 // A finite one; else throws as fail_line() does, naming the `field`.
 double parse_number(std::string_view text, const char* field, const FileLine& at);
 
+// A whole one from `least` to 1e9; else throws so, too.
+std::int64_t parse_whole(std::string_view text, const char* field, const FileLine& at,
+                         std::int64_t least);
+
 // A line's fields, where separators are not inside quotes; "" inside quotes is a quote (RFC 4180).
 // Sets `is_open` where the last field begins with a quote that nothing closes.
 std::vector<std::string> split_csv(std::string_view line, char separator = ',',
                                    bool* is_open = nullptr);
 
-// Without white space at either end, be it that of ASCII, U+00A0, U+3000 or a byte order mark.
-std::string_view trimmed(std::string_view text);
+// Returns what stands between white space.
+std::vector<std::string> words_of(std::string_view text);
+
+using Box = std::array<double, 4>;  // x, y, width, height
+// Returns the smallest box around points x, y, x, y, ...
+Box box_around(const std::vector<double>& points);
+
+// Both give what they add the next id of 1, 2, ...; a box is one of the last image.
+void add_image(Instances& to, ImageInfo image);
+Annotation& add_box(Instances& to, const Box& box, std::int64_t category_id = 0);
+
+// Returns the names that are no keys of `known`.
+template <class Map>
+std::vector<std::string> names_without(const std::vector<std::string>& names, const Map& known) {
+  std::vector<std::string> left;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(left),
+               [&](const std::string& name) { return !known.contains(name); });
+  return left;
+}
 
 // "a, b, c, ..." of many names, escaped.
 std::string first_names(const std::vector<std::string>& names);

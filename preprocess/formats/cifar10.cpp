@@ -1,7 +1,6 @@
 #include "preprocess/formats/cifar10.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <limits>
@@ -10,6 +9,7 @@
 #include "preprocess/formats/annotation_files.h"
 #include "preprocess/formats/class_names.h"
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/file.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
@@ -87,8 +87,7 @@ void read_batch(const std::string& path, const std::string& name, AnnotationFile
                     cat(path, ": record ", record, ": the label is out of range (got ", label,
                         ", want 0..", kClassCount - 1, ")"));
       }
-      out.instances.images.push_back({.id = std::ssize(out.instances.images) + 1,
-                                      .file_name = cifar10_image_name(name, record)});
+      add_image(out.instances, {.file_name = cifar10_image_name(name, record)});
       out.image_labels.push_back(label);
     }
   });
@@ -103,14 +102,12 @@ std::string cifar10_image_name(const std::string& batch_file, std::uint64_t reco
 std::optional<Cifar10Place> cifar10_place(const std::string& image_name) {
   const std::size_t colon = image_name.rfind(':');
   if (colon == std::string::npos || colon == 0) return std::nullopt;
-  const char* const end = image_name.data() + image_name.size();
-  std::uint64_t record = 0;
-  const auto [stop, error] = std::from_chars(image_name.data() + colon + 1, end, record);
+  const auto record = exact_number<std::uint64_t>(std::string_view(image_name).substr(colon + 1));
   constexpr std::uint64_t kMostRecords =
       std::numeric_limits<std::int64_t>::max() / kCifar10RecordBytes;
-  if (error != std::errc() || stop != end || record >= kMostRecords) return std::nullopt;
+  if (!record || *record >= kMostRecords) return std::nullopt;
   return Cifar10Place{.batch_file = image_name.substr(0, colon),
-                      .offset_bytes = record * kCifar10RecordBytes + 1};
+                      .offset_bytes = *record * kCifar10RecordBytes + 1};
 }
 
 std::string cifar10_rgb(std::string_view planes) {

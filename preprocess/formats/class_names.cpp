@@ -89,15 +89,11 @@ void ClassIds::read_ids(const std::vector<TextLine>& lines) {
       fail_line(at, cat("got \"", escaped(text), "\", want CLASS,ID (or a class name alone ",
                         "on every line)"));
     }
-    const double id = parse_number(fields[1], "id", at);
-    if (std::floor(id) != id || std::abs(id) > 1e9) {
-      fail_line(at, cat("id: got ", escaped(fields[1]), ", want a whole number"));
-    }
-    const auto whole = static_cast<std::int64_t>(id);
-    if (!ids_.emplace(name, whole).second) {
+    const std::int64_t id = parse_whole(fields[1], "id", at, -1'000'000'000);
+    if (!ids_.emplace(name, id).second) {
       fail_line(at, cat("class \"", escaped(name), "\" appears twice"));
     }
-    require_first(known, cat(whole), at, cat("id ", whole));
+    require_first(known, cat(id), at, cat("id ", id));
   }
 }
 
@@ -114,6 +110,28 @@ Categories ClassIds::categories() const {
     categories.push_back({.id = id, .name = shown == shown_.end() ? name : shown->second});
   }
   return categories;
+}
+
+void BoxClasses::add(const std::string& name, const FileLine& at) {
+  know(name);
+  named_.push_back({.name = name, .path = at.path, .line = at.number});
+}
+
+void BoxClasses::set_ids(const AnnotationSource& source, AnnotationFiles& files,
+                         Instances& instances) const {
+  const ClassIds ids(source, names_, files);
+  instances.categories = ids.categories();
+  for (std::size_t i = 0; i < named_.size(); ++i) {
+    const auto& [name, path, line] = named_[i];
+    instances.annotations[i].category_id = ids.id_of(name, {path, line});
+  }
+}
+
+void tell_difficult(const std::string& path, std::int64_t count) {
+  if (count == 0) return;
+  log_info(
+      path, ": ",
+      counted(count, "box is marked difficult and kept", "boxes are marked difficult and kept"));
 }
 
 void warn_of_alike_classes(const std::string& path, const Categories& categories,

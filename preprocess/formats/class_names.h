@@ -41,6 +41,28 @@ class ClassIds {
   std::map<std::int64_t, std::string> shown_{};  // where people are shown another
 };
 
+// The classes of a set's boxes, whose ids show when all are read.
+class BoxClasses {
+ public:
+  // A name that gets an id though no box may have it.
+  void know(const std::string& name) { names_.insert(name); }
+  // The name of the next box's class, said `at` a line.
+  void add(const std::string& name, const FileLine& at);
+  // Sets the categories and those of the boxes. Throws as ClassIds.
+  void set_ids(const AnnotationSource& source, AnnotationFiles& files, Instances& instances) const;
+
+ private:
+  struct Named {
+    std::string name{}, path{};
+    std::size_t line = 0;
+  };
+  std::set<std::string> names_{};
+  std::vector<Named> named_{};  // by box
+};
+
+// Tells how many boxes are marked difficult, if any.
+void tell_difficult(const std::string& path, std::int64_t count);
+
 // Tells in the log of slips of the pen, which split a class in two; with the number of `counted`
 // ("boxes", "images") by category id. `path` begins the message.
 void warn_of_alike_classes(const std::string& path, const Categories& categories,

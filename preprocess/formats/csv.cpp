@@ -12,14 +12,13 @@
 #include "preprocess/formats/image_names.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/image_folder.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 
 namespace retina {
 namespace {
-
-using Box = std::array<double, 4>;  // x, y, width, height
 
 constexpr double kMostShare = 1.1;  // boxes drawn by hand reach beyond their image
 
@@ -32,24 +31,27 @@ class CsvImageNames {
   // `below` is a column of folders, or empty. A file of that name may lie in several.
   std::string name_of(const std::string& given, const std::string& below, const FileLine& at) {
     const auto [known, is_new] = names_.try_emplace({given, below});
-    if (!is_new) return known->second;
-    const std::string inside = cat(below, '/', given);
-    known->second = !below.empty() && has(inside) ? inside : look_up(given, at);
-    if (known->second == inside || below.empty()) return known->second;
-    const auto [first, is_first] = folder_of_.emplace(known->second, below);
-    if (!is_first && first->second != below) {
-      fail_line(at, cat(escaped(given), " is listed under both \"", escaped(first->second),
-                        "\" and \"", escaped(below), "\", and neither exists in ", folder_));
+    std::string& name = known->second;
+    if (!is_new) return name;
+    if (const std::string inside = cat(below, '/', given); !below.empty() && has(inside)) {
+      return name = inside;
     }
-    return known->second;
+    name = look_up(given, at);
+    if (below.empty()) return name;
+    const std::string& first = folder_of_.emplace(name, below).first->second;
+    if (first != below) {
+      fail_line(at, cat(escaped(given), " is listed under both \"", escaped(first), "\" and \"",
+                        escaped(below), "\", and neither exists in ", folder_));
+    }
+    return name;
   }
 
  private:
   std::string look_up(const std::string& given, const FileLine& at) {
     if (const std::size_t host = given.find("://"); host != std::string::npos) {
-      const std::string address = given.substr(host + 3);
-      std::string below = address.substr(std::min(address.find('/'), address.size() - 1) + 1);
-      const std::string last = below.substr(below.rfind('/') + 1);
+      const std::size_t end = given.find('/', host + 3);
+      const std::string below = end == std::string::npos ? "" : given.substr(end + 1);
+      const std::string last = last_part(below);
       if (last.empty()) fail_line(at, cat(escaped(given), " names no file"));
       return has(below) ? below : last;
     }
@@ -91,34 +93,23 @@ struct CsvLine {
   }
 };
 
-// "[x, y, width, height]"; nothing where it is empty.
-std::vector<double> listed_numbers(const CsvLine& line) {
-  const CsvColumn& column = line.layout.coordinates[0];
-  std::string text = line.of(column);
-  const auto is_sign = [](char c) {
-    return std::string_view("[](),").find(c) != std::string::npos;
-  };
-  std::replace_if(text.begin(), text.end(), is_sign, ' ');
-  std::vector<double> numbers;
-  for (std::string_view rest = trimmed(text); !rest.empty();) {
-    const std::size_t end = std::min(rest.find(' '), rest.size());
-    numbers.push_back(line.number(column, rest.substr(0, end)));
-    rest = trimmed(rest.substr(end));
-  }
-  if (!numbers.empty() && numbers.size() != 4) {
-    fail_line(line.at, cat(column.name, ": got ", counted(numbers.size(), "number"),
-                           ", want [x, y, width, height]"));
-  }
-  return numbers;
-}
-
-// A line's coordinates, in the layout's order; nothing where it has none.
+// Returns a line's coordinates in the layout's order; nothing where it has none.
 std::vector<double> numbers_of(const CsvLine& line) {
   const CsvLayout& layout = line.layout;
-  if (layout.box == CsvBox::kList) return listed_numbers(line);
   std::vector<std::string> texts;
   for (const CsvColumn& column : layout.coordinates) texts.push_back(line.of(column));
   std::vector<double> numbers;
+  if (layout.box == CsvBox::kList) {
+    const CsvColumn& list = layout.coordinates[0];
+    const auto is_sign = [](char c) {
+      return std::string_view("[](),").find(c) != std::string_view::npos;
+    };
+    std::replace_if(texts[0].begin(), texts[0].end(), is_sign, ' ');
+    for (const std::string& word : words_of(texts[0])) numbers.push_back(line.number(list, word));
+    if (numbers.empty() || numbers.size() == 4) return numbers;
+    fail_line(line.at, cat(list.name, ": got ", counted(numbers.size(), "number"),
+                           ", want [x, y, width, height]"));
+  }
   if (std::all_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); })) {
     return numbers;
   }
@@ -132,62 +123,39 @@ std::vector<double> numbers_of(const CsvLine& line) {
 
 Box box_of(const CsvLine& line, const std::vector<double>& numbers) {
   const CsvBox given = line.layout.box;
-  const auto& columns = line.layout.coordinates;
-  if (given == CsvBox::kVertices) {
-    double low[2] = {numbers[0], numbers[1]}, high[2] = {numbers[0], numbers[1]};
-    for (std::size_t i = 2; i < numbers.size(); ++i) {
-      low[i % 2] = std::min(low[i % 2], numbers[i]);
-      high[i % 2] = std::max(high[i % 2], numbers[i]);
-    }
-    return {low[0], low[1], high[0] - low[0], high[1] - low[1]};
-  }
+  if (given == CsvBox::kVertices) return box_around(numbers);
+  const double x = numbers[0], y = numbers[1], width = numbers[2], height = numbers[3];
   if (given == CsvBox::kCorners) {
     for (const std::size_t i : {0, 1}) {
+      const CsvColumn &low = line.layout.coordinates[i], &high = line.layout.coordinates[i + 2];
       if (numbers[i + 2] >= numbers[i]) continue;
-      fail_line(line.at, cat(columns[i + 2].name, " (", line.of(columns[i + 2]), ") is less than ",
-                             columns[i].name, " (", line.of(columns[i]), ")"));
+      fail_line(line.at, cat(high.name, " (", line.of(high), ") is less than ", low.name, " (",
+                             line.of(low), ")"));
     }
-    return {numbers[0], numbers[1], numbers[2] - numbers[0], numbers[3] - numbers[1]};
+    return {x, y, numbers[2] - x, numbers[3] - y};
   }
-  for (const std::size_t i : {2, 3}) {
-    if (numbers[i] >= 0) continue;
-    const bool has_column = columns.size() == 4;  // or all are in one
-    fail_line(line.at, cat(has_column ? columns[i].name
-                           : i == 2   ? "width"
-                                      : "height",
-                           ": got ", has_column ? line.of(columns[i]) : shortest(numbers[i]),
-                           ", want 0 or more"));
+  if (width < 0 || height < 0) {
+    fail_line(line.at, cat("the box is ", shortest(width), " x ", shortest(height),
+                           ", want sides of 0 or more"));
   }
-  if (given == CsvBox::kCentreAndSize) {
-    return {numbers[0] - numbers[2] / 2, numbers[1] - numbers[3] / 2, numbers[2], numbers[3]};
-  }
-  return {numbers[0], numbers[1], numbers[2], numbers[3]};
+  if (given == CsvBox::kCentreAndSize) return {x - width / 2, y - height / 2, width, height};
+  return {x, y, width, height};
 }
 
-// A stated side of the image in pixels; 0, as some tools write it, is none.
+// Returns a stated side of the image in pixels; 0, as some tools write it, is none.
 int side_of(const CsvColumn& column, const CsvLine& line) {
   const std::string text = line.of(column);
-  if (text.empty()) return 0;
-  const double side = line.number(column, text);
-  if (side < 0 || side > 1e6 || side != static_cast<int>(side)) {
-    fail_line(line.at,
-              cat(column.name, ": got ", escaped(text), ", want a whole number of pixels"));
-  }
-  return static_cast<int>(side);
+  return text.empty() ? 0 : static_cast<int>(parse_whole(text, column.name.c_str(), line.at, 0));
 }
 
 struct ReadBox {
   Box box{};
-  std::size_t class_index = 0;
+  const std::string* class_name = nullptr;
   bool is_crowd = false;
 };
 struct ReadImage {
   int width = 0, height = 0;
   std::vector<ReadBox> boxes{};
-};
-struct ReadClass {
-  std::string name{};
-  std::size_t line = 0;  // of its first box
 };
 
 // The lines of a file, before classes have ids and shares are pixels.
@@ -206,35 +174,29 @@ class CsvReader {
 
   bool names_classes() const { return layout_.label.is_there(); }
   const std::map<std::string, ReadImage>& images() const { return images_; }
-  // As they come.
-  const std::vector<ReadClass>& classes() const { return classes_; }
+  // The line of each class's first box, by the class's name.
+  const std::map<std::string, std::size_t>& class_lines() const { return class_lines_; }
 
-  // Whether boxes are shares of the image's sides. Throws where some read as shares, some do not:
-  // no box is less than a pixel large.
+  // Says whether boxes are shares of the image's sides. Throws where some read as shares, some do
+  // not: no box is less than a pixel large.
   bool has_shares() const {
-    if (layout_.has_shares) {
-      if (pixel_lines_.count == 0) return true;
-      fail_line({path_, pixel_lines_.first},
+    const Lines &shares = share_lines_, &pixels = pixel_lines_;
+    if (layout_.has_shares && pixels.count > 0) {
+      fail_line({path_, pixels.first},
                 "the box is in pixels, but this layout uses normalised coordinates (0 to 1)");
     }
-    if (share_lines_.count == 0) return false;
-    if (pixel_lines_.count == 0) return true;
-    constexpr const char* kPixels = "in pixels";
-    constexpr const char* kShares = "normalised (0 to 1)";
-    const bool has_more_shares = share_lines_.count > pixel_lines_.count;
-    const auto& [count, first] = has_more_shares ? pixel_lines_ : share_lines_;
-    fail_line({path_, first},
-              cat("the box is ", has_more_shares ? kPixels : kShares, ", as on ", count, " of ",
-                  share_lines_.count + pixel_lines_.count, " lines; the others are ",
-                  has_more_shares ? kShares : kPixels, "; use one unit throughout"));
+    if (shares.count == 0 || pixels.count == 0) return layout_.has_shares || shares.count > 0;
+    const char *some = "in pixels", *others = "normalised (0 to 1)";
+    if (shares.count <= pixels.count) std::swap(some, others);
+    const Lines& fewer = shares.count > pixels.count ? pixels : shares;
+    fail_line({path_, fewer.first},
+              cat("the box is ", some, ", as on ", fewer.count, " of ", shares.count + pixels.count,
+                  " lines; the others are ", others, "; use one unit throughout"));
   }
 
  private:
   struct Lines {
     std::size_t count = 0, first = 0;
-    void add(std::size_t line) {
-      if (count++ == 0) first = line;
-    }
   };
 
   // The fields of the row that begins on line `i`, which becomes its last: quoted ones may go on
@@ -278,7 +240,7 @@ class CsvReader {
     const Box box = box_of(line, numbers);
     count_unit(box, line.at.number);
     image.boxes.push_back(
-        {.box = box, .class_index = class_of(line), .is_crowd = line.of(layout_.crowd) == "1"});
+        {.box = box, .class_name = &class_of(line), .is_crowd = line.of(layout_.crowd) == "1"});
   }
 
   void check_length(const CsvLine& line) const {
@@ -312,15 +274,14 @@ class CsvReader {
     const bool is_small = std::max(box[0] + box[2], box[1] + box[3]) <= kMostShare;
     // 0, 0, 1, 1 may be either.
     if (box[2] <= 0 || box[3] <= 0 || (is_small && is_whole)) return;
-    (is_small ? share_lines_ : pixel_lines_).add(line);
+    Lines& lines = is_small ? share_lines_ : pixel_lines_;
+    if (lines.count++ == 0) lines.first = line;
   }
 
-  std::size_t class_of(const CsvLine& line) {
+  const std::string& class_of(const CsvLine& line) {
     const std::string name = names_classes() ? line.of(layout_.label) : "object";
     if (name.empty()) fail_line(line.at, cat("has a box without a ", layout_.label.name));
-    const auto [known, is_new] = class_index_.emplace(name, classes_.size());
-    if (is_new) classes_.push_back({.name = name, .line = line.at.number});
-    return known->second;
+    return class_lines_.emplace(name, line.at.number).first->first;
   }
 
   void tell(const TextLine& header) const {
@@ -339,60 +300,39 @@ class CsvReader {
   CsvImageNames image_names_;
   CsvLayout layout_{};
   std::map<std::string, ReadImage> images_{};  // by file name
-  std::vector<ReadClass> classes_{};
-  std::map<std::string, std::size_t> class_index_{};
+  std::map<std::string, std::size_t> class_lines_{};
   Lines share_lines_{}, pixel_lines_{};
   std::map<std::string, std::int64_t> parts_{};
 };
-
-struct CsvClasses {
-  Categories categories{};
-  std::vector<std::int64_t> ids{};  // of each of the reader's classes
-};
-
-CsvClasses classes_of(const AnnotationSource& source, const CsvReader& reader,
-                      AnnotationFiles& files) {
-  std::set<std::string> names;
-  for (const ReadClass& one : reader.classes()) names.insert(one.name);
-  const ClassIds ids(source, names, files);
-  CsvClasses out{.categories = ids.categories()};
-  if (reader.names_classes() || source.classes.empty()) {
-    for (const auto& [name, line] : reader.classes()) {
-      out.ids.push_back(ids.id_of(name, {source.path, line}));
-    }
-  } else if (out.categories.size() == 1) {
-    out.ids.assign(reader.classes().size(), out.categories[0].id);
-  } else {
-    throw Error(ErrorKind::kData,
-                cat(source.path, ": no column names a class, and ", source.classes, " has ",
-                    out.categories.size(), " (want one)"));
-  }
-  if (!reader.names_classes() && source.classes.empty()) {
-    log_warning(source.path,
-                ": no column names a class: all boxes get the class \"object\" "
-                "(rename it with --classes FILE, a file with one name)");
-  }
-  return out;
-}
 
 }  // namespace
 
 Instances read_csv(const AnnotationSource& source, AnnotationFiles& files) {
   const CsvReader reader(source, files);
   const bool has_shares = reader.has_shares();
-  const CsvClasses classes = classes_of(source, reader, files);
-  Instances out{.categories = classes.categories};
+  std::set<std::string> names;
+  for (const auto& [name, line] : reader.class_lines()) names.insert(name);
+  const ClassIds ids(source, names, files);
+  Instances out{.categories = ids.categories()};
+  const bool is_one_class = !reader.names_classes() && !source.classes.empty();
+  if (is_one_class && out.categories.size() != 1) {
+    throw Error(ErrorKind::kData,
+                cat(source.path, ": no column names a class, and ", source.classes, " has ",
+                    out.categories.size(), " (want one)"));
+  }
+  std::map<std::string, std::int64_t> id_of;
+  for (const auto& [name, line] : reader.class_lines()) {
+    id_of[name] = is_one_class ? out.categories[0].id : ids.id_of(name, {source.path, line});
+  }
+  if (!reader.names_classes() && source.classes.empty()) {
+    log_warning(source.path,
+                ": no column names a class: all boxes get the class \"object\" "
+                "(rename it with --classes FILE, a file with one name)");
+  }
   for (const auto& [name, image] : reader.images()) {
-    const std::int64_t image_id = std::ssize(out.images) + 1;
-    out.images.push_back(
-        {.id = image_id, .file_name = name, .width = image.width, .height = image.height});
+    add_image(out, {.file_name = name, .width = image.width, .height = image.height});
     for (const ReadBox& one : image.boxes) {
-      out.annotations.push_back({.id = std::ssize(out.annotations) + 1,
-                                 .image_id = image_id,
-                                 .category_id = classes.ids[one.class_index],
-                                 .bbox = one.box,
-                                 .area = one.box[2] * one.box[3],
-                                 .iscrowd = one.is_crowd});
+      add_box(out, one.box, id_of.at(*one.class_name)).iscrowd = one.is_crowd;
     }
   }
   read_image_sizes(source, out);

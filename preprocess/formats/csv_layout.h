@@ -24,8 +24,8 @@ struct CsvColumn {
   int number = -1;
   std::string name{};
   bool is_there() const { return number >= 0; }
-  // Its field, without white space at either end and the apostrophe that made a formula text;
-  // empty where there is no such column.
+  // Returns its field, without white space at either end and the apostrophe that made a formula
+  // text; nothing where there is no such column.
   std::string of(const std::vector<std::string>& fields) const;
 };
 

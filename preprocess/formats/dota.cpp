@@ -1,10 +1,8 @@
 // DOTA's labels (Xia et al. 2018): a text file an image, an object a line by its four corners.
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "preprocess/formats/class_names.h"
@@ -19,22 +17,6 @@ namespace {
 
 constexpr std::size_t kCorners = 8;  // numbers of four
 
-// The class of the annotation at the same place.
-struct NamedClass {
-  std::string name{}, path{};
-  std::size_t line = 0;
-};
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> words;
-  for (std::string_view rest = trimmed(line); !rest.empty();) {
-    const std::size_t end = std::min(rest.find_first_of(" \t"), rest.size());
-    words.push_back(rest.substr(0, end));
-    rest = trimmed(rest.substr(end));
-  }
-  return words;
-}
-
 // The lines before the objects, where a file has them.
 bool is_about_the_image(std::string_view line) {
   line = trimmed(line);
@@ -44,25 +26,15 @@ bool is_about_the_image(std::string_view line) {
 class DotaReader {
  public:
   DotaReader(const AnnotationSource& source, AnnotationFiles& files)
-      : source_(source), files_(files), images_(image_files(source.images)) {}
+      : source_(source), files_(files), images_(images_of(files_below(source.images))) {}
 
   Instances read() {
-    std::vector<std::string> names = files_below(source_.path);
-    std::erase_if(names, [](const std::string& name) { return lower_suffix(name) != ".txt"; });
+    const std::vector<std::string> names = files_below(source_.path, ".txt");
     check_folder(names);
     for (const std::string& name : names) take(name);
     tell_unlabelled();
-    const ClassIds ids(source_, class_names_, files_);
-    out_.categories = ids.categories();
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      const auto& [name, path, line] = names_[i];
-      out_.annotations[i].category_id = ids.id_of(name, {path, line});
-    }
-    if (difficult_count_ > 0) {
-      log_info(source_.path, ": ",
-               counted(difficult_count_, "box is marked difficult and kept",
-                       "boxes are marked difficult and kept"));
-    }
+    classes_.set_ids(source_, files_, out_);
+    tell_difficult(source_.path, difficult_count_);
     if (!chosen_.empty()) {
       log_warning(source_.path, ": ", counted(chosen_.size(), "label file has", "label files have"),
                   " several images (", first_names(chosen_), ")");
@@ -72,12 +44,6 @@ class DotaReader {
   }
 
  private:
-  static std::vector<std::string> image_files(const std::string& folder) {
-    std::vector<std::string> names = files_below(folder);
-    std::erase_if(names, [](const std::string& name) { return !is_image_name(name); });
-    return names;
-  }
-
   // "train/labelTxt-v1.5" of "train/labelTxt-v1.5/P0001.txt"; nothing of others.
   static std::optional<std::string> label_folder_of(const std::string& name) {
     const std::size_t at = ("/" + name).find("/labelTxt");
@@ -135,10 +101,7 @@ class DotaReader {
   }
 
   void tell_unlabelled() const {
-    std::vector<std::string> unlabelled;
-    for (const std::string& name : images_.all()) {
-      if (!label_of_.contains(name)) unlabelled.push_back(name);
-    }
+    const std::vector<std::string> unlabelled = names_without(images_.all(), label_of_);
     if (unlabelled.empty()) return;
     log_info(source_.images, ": ", unlabelled.size(), " of ", images_.all().size(),
              " images have no label file and are not packed (", first_names(unlabelled), ")");
@@ -146,7 +109,6 @@ class DotaReader {
 
   void take(const std::string& label_name) {
     const std::string path = cat(source_.path, "/", label_name);
-    const std::int64_t image_id = std::ssize(out_.images) + 1;
     const std::string image = image_of(label_name);
     const auto [first, is_new] = label_of_.emplace(image, label_name);
     if (!is_new) {
@@ -156,34 +118,27 @@ class DotaReader {
                   cat("give --annotations the folder of one set, as ",
                       std::filesystem::path(path).parent_path().string()));
     }
-    out_.images.push_back({.id = image_id, .file_name = image});
+    add_image(out_, {.file_name = image});
     for (const TextLine& line : files_.read_lines(path, label_name)) {
-      if (!is_about_the_image(line.text)) take(line.text, {path, line.number}, image_id);
+      if (!is_about_the_image(line.text)) take_box(line.text, {path, line.number});
     }
   }
 
-  void take(const std::string& text, const FileLine& at, std::int64_t image_id) {
-    const std::vector<std::string_view> words = words_of(text);
+  void take_box(const std::string& text, const FileLine& at) {
+    const std::vector<std::string> words = words_of(text);
     const bool begins_with_class =
         words.size() == kCorners + 1 && std::all_of(words.begin(), words.end(), number_of);
     if (begins_with_class || words.size() < kCorners + 1 || words.size() > kCorners + 2) {
       fail_line(at, cat("got \"", escaped(text), "\", want X1 Y1 X2 Y2 X3 Y3 X4 Y4 CLASS DIFFICULT",
                         begins_with_class ? " (YOLO's labels begin with the class)" : ""));
     }
-    std::array<double, 2> low{}, high{};
+    std::vector<double> points;
     for (std::size_t i = 0; i < kCorners; ++i) {
       const std::string field = cat(i % 2 == 0 ? "x" : "y", i / 2 + 1);
-      const double value = parse_number(words[i], field.c_str(), at);
-      low[i % 2] = i < 2 ? value : std::min(low[i % 2], value);
-      high[i % 2] = i < 2 ? value : std::max(high[i % 2], value);
+      points.push_back(parse_number(words[i], field.c_str(), at));
     }
-    const std::array<double, 4> box = {low[0], low[1], high[0] - low[0], high[1] - low[1]};
-    out_.annotations.push_back({.id = std::ssize(out_.annotations) + 1,
-                                .image_id = image_id,
-                                .bbox = box,
-                                .area = box[2] * box[3]});
-    names_.push_back({.name = std::string(words[kCorners]), .path = at.path, .line = at.number});
-    class_names_.insert(names_.back().name);
+    add_box(out_, box_around(points));
+    classes_.add(words[kCorners], at);
     const bool has_mark = words.size() == kCorners + 2;
     if (has_mark && parse_number(words.back(), "difficult", at) != 0) ++difficult_count_;
   }
@@ -191,9 +146,8 @@ class DotaReader {
   const AnnotationSource& source_;
   AnnotationFiles& files_;
   ImageNames images_;
-  std::set<std::string> class_names_{};
+  BoxClasses classes_{};
   Instances out_{};
-  std::vector<NamedClass> names_{};
   std::map<std::string, std::string> label_of_{};  // image -> label file
   std::vector<std::string> chosen_{};              // where several images could be meant
   std::int64_t difficult_count_ = 0;

@@ -1,6 +1,5 @@
 // Images with one class each: a folder for each class, or a file that tells their classes.
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -11,6 +10,7 @@
 #include "preprocess/formats/image_names.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
 #include "shared/base/image_folder.h"
@@ -207,13 +207,12 @@ std::vector<Labelled> by_ids(const AnnotationSource& source, const ClassList& cl
   std::vector<int> labels;
   for (const auto& [line, number] : lines) {
     const std::string_view text = trimmed(line);
-    std::uint64_t id = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-    if (error != std::errc() || id < 1 || id > classes.names.size()) {
+    const auto id = exact_number<std::uint64_t>(text);
+    if (!id || *id < 1 || *id > classes.names.size()) {
       fail_line({source.path, number}, cat("class id: got ", escaped(text), ", want 1..",
                                            classes.names.size(), ", a class of ", classes.source));
     }
-    labels.push_back(static_cast<int>(id) - 1);
+    labels.push_back(static_cast<int>(*id) - 1);
   }
   std::vector<std::string> image_names = list_image_names(source);
   if (labels.size() != image_names.size()) {
@@ -297,11 +296,7 @@ std::vector<Labelled> by_names(const AnnotationSource& source, const ClassList& 
     }
     labelled.push_back({.name = image, .label = label->second});
   }
-  std::vector<std::string> unlisted;
-  for (const std::string& image : image_names.all()) {
-    if (!truth.contains(image)) unlisted.push_back(image);
-  }
-  tell_skipped(source.images, unlisted, cat("not in ", source.path));
+  tell_skipped(source.images, names_without(image_names.all(), truth), cat("not in ", source.path));
   return labelled;
 }
 
@@ -316,12 +311,10 @@ ReadAnnotations to_annotations(const ClassList& classes, const std::vector<Label
     const std::string& class_name = classes.names[static_cast<std::size_t>(label)];
     files.add(name, class_name);
     with_images.insert(class_name);
-    out.instances.images.push_back({.id = std::ssize(out.instances.images) + 1, .file_name = name});
+    add_image(out.instances, {.file_name = name});
     out.image_labels.push_back(label);
   }
-  std::vector<std::string> empty;
-  std::copy_if(classes.names.begin(), classes.names.end(), std::back_inserter(empty),
-               [&](const std::string& name) { return !with_images.contains(name); });
+  const std::vector<std::string> empty = names_without(classes.names, with_images);
   if (!empty.empty()) {
     log_warning(root, ": ", counted(empty.size(), "class has", "classes have"), " no images (",
                 first_names(empty), ")");

@@ -38,14 +38,22 @@ bool is_split_name(const std::string& folder) {
   return kNames.contains(lower_case(folder));
 }
 
-std::vector<std::string> files_below(const std::string& folder) {
+std::vector<std::string> files_below(const std::string& folder, const std::string& suffix) {
   FolderListing listing = list_files(folder, "");
   if (!listing.skipped.empty()) {
     const SkippedFile& first = listing.skipped.front();
     throw Error(ErrorKind::kNoInput,
                 cat(folder, "/", escaped(first.name), ": ", first.problem.reason));
   }
+  if (!suffix.empty()) {
+    std::erase_if(listing.names, [&](const auto& name) { return lower_suffix(name) != suffix; });
+  }
   return std::move(listing.names);
+}
+
+std::vector<std::string> images_of(std::vector<std::string> names) {
+  std::erase_if(names, [](const std::string& name) { return !is_image_name(name); });
+  return names;
 }
 
 ImageNames::ImageNames(std::vector<std::string> images) : images_(std::move(images)) {

@@ -23,8 +23,12 @@ bool is_image_name(const std::string& name);
 // Whether a folder is called as the training, validation or test part of a set.
 bool is_split_name(const std::string& folder);
 
-// Below `folder`, by name; those that may not be entered are an error.
-std::vector<std::string> files_below(const std::string& folder);
+// Returns the files below `folder` by name, those with a lower_suffix() alone where one is given;
+// folders that may not be entered are an error.
+std::vector<std::string> files_below(const std::string& folder, const std::string& suffix = "");
+
+// Returns those that are images by their names.
+std::vector<std::string> images_of(std::vector<std::string> names);
 
 // The images of a folder by the names that a file may use for them.
 class ImageNames {

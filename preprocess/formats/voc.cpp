@@ -101,15 +101,11 @@ class VocFile {
   pugi::xml_node root_;
 };
 
-// 0 where the file does not say.
+// Returns 0 where the file does not say.
 int side_of(const VocFile& file, const char* name) {
   const pugi::xml_node found = file.root().child("size").child(name);
   if (!found) return 0;
-  const double side = parse_number(found.text().get(), name, file.line_of(found));
-  if (side < 0 || side > 1e9 || side != static_cast<int>(side)) {
-    file.fail(found, cat(name, ": got ", found.text().get(), ", want a whole number of pixels"));
-  }
-  return static_cast<int>(side);
+  return static_cast<int>(parse_whole(found.text().get(), name, file.line_of(found), 0));
 }
 
 // Says what an object has in the place of its box, or as well.
@@ -278,8 +274,7 @@ class VocReader {
 
   Instances read() {
     const VocSelection selection(source_.path, files_);
-    std::vector<std::string> xml_names = files_below(selection.folder());
-    std::erase_if(xml_names, [](const std::string& name) { return lower_suffix(name) != ".xml"; });
+    const std::vector<std::string> xml_names = files_below(selection.folder(), ".xml");
     selection.check_against(xml_names);
     for (const std::string& name : xml_names) {
       const std::string path = cat(selection.folder(), "/", name);
@@ -288,7 +283,7 @@ class VocReader {
       for (const pugi::xml_node object : file.objects()) {
         const std::string class_name = file.text(object, "name");
         const std::string raw_name = file.raw_text(object.child("name"));
-        class_names_.insert(class_name);
+        classes_.know(class_name);
         if (raw_name != class_name) ++spaced_[cat('"', raw_name, '"')];
       }
       check_objects(file);
@@ -299,25 +294,17 @@ class VocReader {
                   "give --annotations the folder Annotations of the data set, or a list of its "
                   "ImageSets/Main");
     }
-    set_category_ids();
+    classes_.set_ids(source_, files_, out_);
     tell();
     read_image_sizes(source_, out_);
     return std::move(out_);
   }
 
  private:
-  // The class of the annotation at the same place.
-  struct NamedClass {
-    std::string name{}, path{};
-    std::size_t line = 0;
-  };
-
   void take(const VocFile& file, const std::string& xml_name) {
-    const std::int64_t image_id = std::ssize(out_.images) + 1;
-    out_.images.push_back({.id = image_id,
-                           .file_name = image_names_.name_for(file, xml_name),
-                           .width = side_of(file, "width"),
-                           .height = side_of(file, "height")});
+    add_image(out_, {.file_name = image_names_.name_for(file, xml_name),
+                     .width = side_of(file, "width"),
+                     .height = side_of(file, "height")});
     const std::string& image = out_.images.back().file_name;
     const auto [first, is_new] = xml_of_.emplace(image, xml_name);
     if (!is_new) {
@@ -325,33 +312,14 @@ class VocReader {
                                                    escaped(first->second), " already describes"));
     }
     for (const pugi::xml_node object : file.objects()) {
-      const std::array<double, 4> box = box_of(file, object);
-      out_.annotations.push_back({.id = std::ssize(out_.annotations) + 1,
-                                  .image_id = image_id,
-                                  .bbox = box,
-                                  .area = box[2] * box[3]});
-      names_.push_back({.name = file.text(object, "name"),
-                        .path = file.path(),
-                        .line = file.line_of(object).number});
+      add_box(out_, box_of(file, object));
+      classes_.add(file.text(object, "name"), file.line_of(object));
       difficult_count_ += object.child("difficult").text().as_int() != 0 ? 1 : 0;
     }
   }
 
-  void set_category_ids() {
-    const ClassIds ids(source_, class_names_, files_);
-    out_.categories = ids.categories();
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      const auto& [name, path, line] = names_[i];
-      out_.annotations[i].category_id = ids.id_of(name, {path, line});
-    }
-  }
-
   void tell() const {
-    if (difficult_count_ > 0) {
-      log_info(source_.path, ": ",
-               counted(difficult_count_, "box is marked difficult and kept",
-                       "boxes are marked difficult and kept"));
-    }
+    tell_difficult(source_.path, difficult_count_);
     if (!spaced_.empty()) {
       log_warning(source_.path, ": class names have spaces around them, which are dropped (boxes: ",
                   first_counts(spaced_), ")");
@@ -362,10 +330,9 @@ class VocReader {
   const AnnotationSource& source_;
   AnnotationFiles& files_;
   VocImageNames image_names_;
-  std::set<std::string> class_names_{};
+  BoxClasses classes_{};
   std::map<std::string, std::int64_t> spaced_{};  // class names as written, in quotes -> boxes
   Instances out_{};
-  std::vector<NamedClass> names_{};
   std::map<std::string, std::string> xml_of_{};  // image -> XML file
   std::int64_t difficult_count_ = 0;
 };

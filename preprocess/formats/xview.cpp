@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 // One feature has less than 1 KB.
 constexpr std::size_t kMostFeatureBytes = std::size_t{64} << 20;
+constexpr std::int64_t kLeastId = -1'000'000'000;
 // Numbers in the published file that its list of classes does not have: slips of its makers.
 constexpr std::array<std::int64_t, 2> kNoClasses = {75, 82};
 
@@ -108,19 +109,19 @@ std::map<std::int64_t, std::string> class_list(const std::string& path, Annotati
       name = trimmed(fields[0]);
       id_text = fields[1];
     }
-    const std::optional<double> id = number_of(id_text);
-    if (!id || name.empty() || *id != std::floor(*id) || std::abs(*id) > 1e9) {
+    if (!number_of(id_text) || name.empty()) {
       fail_line(at, cat("got \"", escaped(text), "\", want ID:CLASS or CLASS,ID"));
     }
-    require_first(known, cat(*id), at, cat("class ", *id));
-    names.emplace(static_cast<std::int64_t>(*id), name);
+    const std::int64_t id = parse_whole(id_text, "id", at, kLeastId);
+    require_first(known, cat(id), at, cat("class ", id));
+    names.emplace(id, name);
   }
   if (names.empty()) throw Error(ErrorKind::kData, cat(path, ": has no classes"));
   return names;
 }
 
 struct ReadBox {
-  std::array<double, 4> box{};
+  Box box{};
   std::int64_t type_id = 0;
   std::string class_name{};  // of retina-eval's GeoJSON
 };
@@ -206,32 +207,25 @@ class XviewReader {
   }
 
   static std::int64_t type_of(const JsonView& value, const FileLine& at) {
-    const bool is_text = value.raw().IsString();
-    const std::string text = is_text ? value.as_string() : cat(value.as_double());
-    const std::optional<double> id = number_of(text);
-    if (!id || *id != std::floor(*id) || std::abs(*id) > 1e9) {
-      fail_line(at, cat("type_id: got ", escaped(text), ", want a whole number"));
-    }
-    return static_cast<std::int64_t>(*id);
+    const std::string text = value.raw().IsString() ? value.as_string() : cat(value.as_double());
+    return parse_whole(text, "type_id", at, kLeastId);
   }
 
   // "x1,y1,x2,y2".
-  std::array<double, 4> box_of(const std::string& bounds, const FileLine& at) {
-    const std::vector<std::string> fields = split_csv(bounds);
-    if (fields.size() != 4) {
+  static Box box_of(const std::string& bounds, const FileLine& at) {
+    std::vector<double> corners;
+    for (const std::string& field : split_csv(bounds)) {
+      corners.push_back(parse_number(field, "bounds_imcoords", at));
+    }
+    if (corners.size() != 4) {
       fail_line(at, cat("bounds_imcoords: got \"", escaped(bounds), "\", want X1,Y1,X2,Y2"));
     }
-    std::array<double, 4> corners{};
-    for (std::size_t i = 0; i < 4; ++i) {
-      corners[i] = parse_number(fields[i], "bounds_imcoords", at);
-    }
     for (const std::size_t i : {0, 1}) {
-      if (corners[i + 2] < corners[i]) {
-        fail_line(at, cat("bounds_imcoords: got \"", escaped(bounds), "\", whose second corner is ",
-                          i == 0 ? "left of" : "above", " the first"));
-      }
+      if (corners[i + 2] >= corners[i]) continue;
+      fail_line(at, cat("bounds_imcoords: got \"", escaped(bounds), "\", whose second corner is ",
+                        i == 0 ? "left of" : "above", " the first"));
     }
-    return {corners[0], corners[1], corners[2] - corners[0], corners[3] - corners[1]};
+    return box_around(corners);
   }
 
   void make() {
@@ -252,18 +246,13 @@ class XviewReader {
     }
     for (const auto& [id, name] : names) out_.categories.push_back({.id = id, .name = name});
     for (const auto& [image, boxes] : images_) {
-      const std::int64_t image_id = std::ssize(out_.images) + 1;
-      out_.images.push_back({.id = image_id, .file_name = image});
+      add_image(out_, {.file_name = image});
       for (const ReadBox& one : boxes) {
         if (!names.contains(one.type_id)) {
           ++unknown_[one.type_id];
           continue;
         }
-        out_.annotations.push_back({.id = std::ssize(out_.annotations) + 1,
-                                    .image_id = image_id,
-                                    .category_id = one.type_id,
-                                    .bbox = one.box,
-                                    .area = one.box[2] * one.box[3]});
+        add_box(out_, one.box, one.type_id);
       }
     }
   }

@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "preprocess/formats/class_names.h"
 #include "preprocess/formats/image_names.h"
@@ -68,12 +67,8 @@ class DataYaml {
   }
 
   std::int64_t whole_number(const YAML::Node& node, const char* field) const {
-    const double number =
-        parse_number(node.IsScalar() ? node.Scalar() : "", field, {path_, line_of(node.Mark())});
-    if (number < 0 || number > 1e9 || number != std::floor(number)) {
-      fail(node, cat(field, ": got ", escaped(node.Scalar()), ", want a whole number, 0 or more"));
-    }
-    return static_cast<std::int64_t>(number);
+    return parse_whole(node.IsScalar() ? node.Scalar() : "", field, {path_, line_of(node.Mark())},
+                       0);
   }
 
   // A list, or a map from index to name.
@@ -243,10 +238,7 @@ void check_labels(const LabelFiles& labels, const std::string& images,
     log_warning(labels.folder, ": ", counted(count, "label file has", "label files have"),
                 " no image in ", images, " (", first_names(labels.without_image), ")");
   }
-  std::vector<std::string> unlabelled;
-  for (const std::string& name : image_names) {
-    if (!labels.of.contains(name)) unlabelled.push_back(name);
-  }
+  const std::vector<std::string> unlabelled = names_without(image_names, labels.of);
   if (!unlabelled.empty()) {
     log_info(images, ": ", unlabelled.size(), " of ", image_names.size(),
              " images have no label file; they are packed without boxes (", first_names(unlabelled),
@@ -301,10 +293,9 @@ std::int64_t category_of(double number, const std::string& text, const YoloSet& 
 // "CLASS CX CY WIDTH HEIGHT", with the confidence of a prediction behind it, or the key points of a
 // pose where the set has such, or "CLASS X1 Y1 X2 Y2 X3 Y3 ..." for an outline.
 Label parse_label(const std::string& text, const YoloSet& set, const FileLine& at) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
+  const std::vector<std::string> words = words_of(text);
   std::vector<double> numbers;
-  for (std::string word; stream >> word; words.push_back(word)) {
+  for (const std::string& word : words) {
     numbers.push_back(parse_number(word, numbers.empty() ? "class" : "coordinate", at));
   }
   check_length(numbers.size(), set, at);
@@ -317,29 +308,19 @@ Label parse_label(const std::string& text, const YoloSet& set, const FileLine& a
   }
   label.category_id = category_of(numbers[0], words[0], set, at);
 
-  // The box as left, top, right, bottom: around its centre, or around the outline's points.
-  double left = numbers[1], top = numbers[2], right = left, bottom = top;
+  std::vector<double> points(numbers.begin() + 1, numbers.end());
   if (numbers.size() == 5) {
-    const double width = numbers[3], height = numbers[4];
+    const double x = numbers[1], y = numbers[2], width = numbers[3], height = numbers[4];
     if (width < 0 || height < 0) {
       fail_line(at, cat(width < 0 ? "width" : "height", ": got ", words[width < 0 ? 3 : 4],
                         ", want 0 to 1"));
     }
-    left -= width / 2;
-    right += width / 2;
-    top -= height / 2;
-    bottom += height / 2;
+    points = {x - width / 2, y - height / 2, x + width / 2, y + height / 2};
   } else {
     label.is_outline = true;
     label.may_be_pose = may_be_pose(numbers);
-    for (std::size_t i = 3; i < numbers.size(); i += 2) {
-      left = std::min(left, numbers[i]);
-      right = std::max(right, numbers[i]);
-      top = std::min(top, numbers[i + 1]);
-      bottom = std::max(bottom, numbers[i + 1]);
-    }
   }
-  label.box = {left, top, right - left, bottom - top};
+  label.box = box_around(points);
   return label;
 }
 
@@ -397,8 +378,7 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
   const YoloSet set = read_set(source.path, files);
   Instances out{.categories = set.categories};
   const std::vector<std::string> below = files_below(source.images);
-  std::vector<std::string> image_names;
-  std::copy_if(below.begin(), below.end(), std::back_inserter(image_names), is_image_name);
+  const std::vector<std::string> image_names = images_of(below);
   if (image_names.empty()) {
     throw Error(ErrorKind::kData, cat(source.images, ": has no images"), "check --images");
   }
@@ -409,8 +389,7 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
   check_labels(labels, source.images, image_names);
   LabelNotes notes;
   for (const std::string& image : image_names) {
-    const auto image_id = std::ssize(out.images) + 1;
-    out.images.push_back({.id = image_id, .file_name = image});
+    add_image(out, {.file_name = image});
     const auto file = labels.of.find(image);
     if (file == labels.of.end()) continue;  // without objects
     const std::string path = cat(labels.folder, "/", file->second);
@@ -424,10 +403,7 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
         continue;
       }
       notes.count(label);
-      out.annotations.push_back({.id = std::ssize(out.annotations) + 1,
-                                 .image_id = image_id,
-                                 .category_id = label.category_id,
-                                 .bbox = label.box});
+      add_box(out, label.box, label.category_id);
     }
   }
   notes.tell(labels.folder);

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace retina {
@@ -18,6 +19,16 @@ auto retried(const Call& call) {
     const auto result = call();
     if (result >= 0 || errno != EINTR) return result;
   }
+}
+
+// Writes all of `bytes`; where it cannot, errno says why.
+inline bool write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = retried([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
+    if (wrote < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
 }
 
 // Owns the descriptor of a file or a socket; -1 means none.

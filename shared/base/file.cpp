@@ -49,14 +49,9 @@ void check_failed_sync(const std::string& path, MountAbility ability) {
   warn_unsupported(ability, path, code);
 }
 
-void write_all(int descriptor, const std::string& path, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = retried([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
-    if (wrote < 0) {
-      throw Error(ErrorKind::kIo, cat(path, ": writing failed (", reason(), ")"), kWriteHint);
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
+void write_to(const Descriptor& file, const std::string& path, std::string_view bytes) {
+  if (write_all(file.get(), bytes)) return;
+  throw Error(ErrorKind::kIo, cat(path, ": writing failed (", reason(), ")"), kWriteHint);
 }
 
 void check_read_back(bool is_equal, const std::string& path) {
@@ -406,7 +401,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(const void* data, std::size_t size_bytes) {
-  write_all(file_.get(), path_, {static_cast<const char*>(data), size_bytes});
+  write_to(file_, path_, {static_cast<const char*>(data), size_bytes});
 }
 
 // Syncs through the descriptor that wrote: a later one may miss write-back errors.
@@ -440,7 +435,7 @@ AppendFile::AppendFile(std::string path, const std::string& option)
 }
 
 void AppendFile::append(std::string_view bytes) {
-  write_all(file_.get(), path_, bytes);
+  write_to(file_, path_, bytes);
 }
 
 void AppendFile::sync() {

@@ -5,31 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
-#include <memory>
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {
-
-bool is_ascii(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x80; });
-}
-
-// Returns `text` in another of Unicode's normal forms; `text` itself if it is not UTF-8.
-std::string mapped(const std::string& text, int options) {
-  utf8proc_uint8_t* result = nullptr;
-  const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &result,
-                   static_cast<utf8proc_option_t>(options | UTF8PROC_STABLE));
-  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(result, std::free);
-  if (size < 0) return text;
-  return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(size)};
-}
 
 std::string with_slashes(std::string name) {
   std::replace(name.begin(), name.end(), '\\', '/');
@@ -56,17 +38,6 @@ std::string without_escapes(const std::string& name) {
 // Endings to try: some tools write names without one.
 constexpr std::array kEndings = {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"};
 
-// Returns what follows the folder's own name, for each place where that is a part of the path.
-std::vector<std::string> inside(const std::string& name, const std::string& folder_name) {
-  std::vector<std::string> rests;
-  std::size_t begin = 0;
-  for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', begin)) {
-    if (name.compare(begin, end - begin, folder_name) == 0) rests.push_back(name.substr(end + 1));
-    begin = end + 1;
-  }
-  return rests;
-}
-
 }  // namespace
 
 std::vector<std::string> other_spellings(const std::string& name, const std::string& folder_name) {
@@ -77,16 +48,19 @@ std::vector<std::string> other_spellings(const std::string& name, const std::str
   add(with_slashes(name));
   add(without_escapes(names.back()));
   for (std::size_t i = 0, count = names.size(); i < count; ++i) {
-    if (is_ascii(names[i])) continue;
-    add(mapped(names[i], UTF8PROC_COMPOSE));
-    add(mapped(names[i], UTF8PROC_DECOMPOSE));
+    add(unicode_form(names[i], UTF8PROC_COMPOSE));
+    add(unicode_form(names[i], UTF8PROC_DECOMPOSE));
   }
   for (std::size_t i = 0, count = names.size(); i < count; ++i) {
     if (last_part(names[i]).find('.') != std::string::npos) continue;
     for (const char* const ending : kEndings) add(names[i] + ending);
   }
   for (std::size_t i = 0, count = names.size(); i < count; ++i) {
-    for (const std::string& rest : inside(names[i], folder_name)) add(rest);
+    const std::string path = "/" + names[i], folder = "/" + folder_name + "/";
+    for (std::size_t at = path.find(folder); at != std::string::npos;
+         at = path.find(folder, at + 1)) {
+      add(path.substr(at + folder.size()));
+    }
   }
   names.erase(names.begin());
   return names;
@@ -100,7 +74,7 @@ std::string describe_spelling(const std::string& name, const std::string& found)
 }
 
 std::string plain_spelling(const std::string& name) {
-  return mapped(with_slashes(name), UTF8PROC_COMPOSE);
+  return unicode_form(with_slashes(name), UTF8PROC_COMPOSE);
 }
 
 std::string last_part(const std::string& name) {
@@ -111,29 +85,21 @@ std::string look_alike_key(const std::string& name) {
   const std::string last = last_part(without_escapes(name));
   const std::size_t dot = last.rfind('.');
   const std::string stem = dot == std::string::npos || dot == 0 ? last : last.substr(0, dot);
-  return mapped(stem, UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+  return unicode_form(stem, UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
 }
 
 bool is_dropping(std::string_view name) {
-  if (name.starts_with('.')) return true;
-  const auto is_same = [](char c, char lower) {
-    return (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) == lower;
-  };
-  for (const std::string_view known :
-       {"thumbs.db", "ehthumbs.db", "ehthumbs_vista.db", "desktop.ini", "icon\r", "__macosx",
-        "@eadir", "@recycle", "@tmp", "#recycle", "#snapshot", "$recycle.bin", "lost+found",
-        "system volume information", "network trash folder", "__pycache__"}) {
-    if (std::equal(name.begin(), name.end(), known.begin(), known.end(), is_same)) return true;
-  }
-  for (const std::string_view ending :
-       {".aux.xml", ".ovr", ".wld", ".tfw", ".jgw", ".pgw", ".prj"}) {
-    if (name.size() > ending.size() &&
-        std::equal(ending.rbegin(), ending.rend(), name.rbegin(),
-                   [&](char lower, char c) { return is_same(c, lower); })) {
-      return true;
-    }
-  }
-  return false;
+  static constexpr std::string_view kNames =
+      "|thumbs.db|ehthumbs.db|ehthumbs_vista.db|desktop.ini|icon\r|__macosx|@eadir|@recycle|@tmp|"
+      "#recycle|#snapshot|$recycle.bin|lost+found|system volume information|network trash folder|"
+      "__pycache__|";
+  constexpr std::array<std::string_view, 7> kGisEndings{".aux.xml", ".ovr", ".wld", ".tfw",
+                                                        ".jgw",     ".pgw", ".prj"};
+  const std::string lower = lower_case(name);
+  return name.starts_with('.') || kNames.find("|" + lower + "|") != std::string_view::npos ||
+         std::any_of(kGisEndings.begin(), kGisEndings.end(), [&](std::string_view ending) {
+           return lower.size() > ending.size() && lower.ends_with(ending);
+         });
 }
 
 }  // namespace retina

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <iterator>
 #include <string>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {
@@ -27,47 +28,60 @@ constexpr const char* kExportOther =
 constexpr const char* kGiveInstances =
     "give the instances_*.json of the same download, which has the boxes";
 
+constexpr const char* kGitLfs = "run `git lfs pull` in its repository";
+constexpr const char* kDvc = "run `dvc pull` in its repository";
+constexpr const char* kExportText = "export the annotations as text";
+constexpr const char* kVideo = "a video";
+constexpr const char* kImages =
+    "make images of its frames, as with ffmpeg -i VIDEO FOLDER/%06d.png";
+
 struct Signature {
   std::string_view bytes;
-  const char* what;
-  const char* cure;
+  const char* what;  // nullptr: known, but not foreign
+  const char* cure = "";
+  std::size_t offset = 0;
 };
 
 // Signatures of files; the longer one first if two begin alike.
 constexpr Signature kSignatures[] = {
-    {"version https://git-lfs"sv, "a Git LFS pointer", "run `git lfs pull` in its repository"},
-    {"version https://hawser"sv, "a Git LFS pointer", "run `git lfs pull` in its repository"},
-    {"outs:\n- md5"sv, "a DVC pointer", "run `dvc pull` in its repository"},
-    {"md5: "sv, "a DVC pointer", "run `dvc pull` in its repository"},
-    {"\xFF\xFE\0\0"sv, "UTF-32 text", kSaveAsUtf8},
-    {"\0\0\xFE\xFF"sv, "UTF-32 text", kSaveAsUtf8},
-    {"\xFF\xFE"sv, "UTF-16 text", kSaveAsUtf8},
-    {"\xFE\xFF"sv, "UTF-16 text", kSaveAsUtf8},
+    {"version https://git-lfs"sv, "a Git LFS pointer", kGitLfs},
+    {"version https://hawser"sv, "a Git LFS pointer", kGitLfs},
+    {"outs:\n- md5"sv, "a DVC pointer", kDvc},
+    {"md5: "sv, "a DVC pointer", kDvc},
     {"\x1F\x8B"sv, "a gzip archive", "unpack it (gunzip, or tar -xzf) and give the file inside"},
     {"PK\x03\x04"sv, "a zip archive", kUnpack},
     {"PK\x05\x06"sv, "an empty zip archive", kCopyAgain},
     {"BZh"sv, "a bzip2 archive", kUnpack},
-    {"\xFD"
-     "7zXZ"sv,
-     "an xz archive", kUnpack},
+    {"\3757zXZ", "an xz archive", kUnpack},
     {"\x28\xB5\x2F\xFD"sv, "a Zstandard archive", kUnpack},
     {"7z\xBC\xAF"sv, "a 7z archive", kUnpack},
     {"Rar!"sv, "a RAR archive", kUnpack},
-    {"PAR1"sv, "a Parquet table", "export the annotations as text"},
+    {"PAR1"sv, "a Parquet table", kExportText},
     {"\0\5\x16\7"sv, "what macOS keeps beside a file (AppleDouble)",
      "give the file whose name lacks the \"._\" in front"},
-    {"\x80\2"sv, "a Python pickle", ""},
-    {"\x80\3"sv, "a Python pickle", ""},
-    {"\x80\4"sv, "a Python pickle", ""},
-    {"\x80\5"sv, "a Python pickle", ""},
-    {"\x93NUMPY"sv, "a NumPy array (.npy)", ""},
-    {"SQLite format 3"sv, "an SQLite database", "export the annotations as text"},
-    {"\xFF\xD8\xFF"sv, "a JPEG image", ""},
-    {"\x89PNG"sv, "a PNG image", ""},
-    {"%PDF"sv, "a PDF document", ""},
-    {"\x7F"
-     "ELF"sv,
-     "a program", ""}};
+    {"\x80\2"sv, "a Python pickle"},
+    {"\x80\3"sv, "a Python pickle"},
+    {"\x80\4"sv, "a Python pickle"},
+    {"\x80\5"sv, "a Python pickle"},
+    {"\x93NUMPY"sv, "a NumPy array (.npy)"},
+    {"SQLite format 3"sv, "an SQLite database", kExportText},
+    {"\xFF\xD8\xFF"sv, "a JPEG image"},
+    {"\x89PNG"sv, "a PNG image"},
+    {"%PDF"sv, "a PDF document"},
+    {"\177ELF", "a program"},
+    {"ustar", "a tar archive", "unpack it (tar -xf) and give the file inside", 257},
+    // HEIF and AVIF photographs begin as MP4 and QuickTime do.
+    {"ftyphe", nullptr, "", 4},
+    {"ftypmif", nullptr, "", 4},
+    {"ftypmsf", nullptr, "", 4},
+    {"ftypavi", nullptr, "", 4},
+    {"ftyp", kVideo, kImages, 4},
+    {"moov", kVideo, kImages, 4},
+    {"mdat", kVideo, kImages, 4},
+    {"wide", kVideo, kImages, 4},
+    {"\x1A\x45\xDF\xA3"sv, kVideo, kImages},  // Matroska and WebM
+    {"\0\0\1\xBA"sv, kVideo, kImages},        // MPEG
+    {"AVI ", kVideo, kImages, 8}};
 
 // Keys, all of which a tool's JSON has; the more specific rows first.
 struct JsonTraits {
@@ -100,43 +114,6 @@ constexpr JsonTraits kJson[] = {
     {{"relative_coordinates", "frame_id"}, "Darknet's detections", kExportOther},
     {{"coordinates", "annotations"}, "CreateML", kExportCoco}};
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-// Recognises MP4 and QuickTime, Matroska and WebM, AVI, MPEG. HEIF and AVIF photographs begin as
-// MP4 does.
-bool is_video(std::string_view start) {
-  const auto has = [&](std::size_t offset, std::string_view bytes) {
-    return start.size() > offset && start.substr(offset).starts_with(bytes);
-  };
-  for (const std::string_view photograph : {"ftyphe", "ftypmif", "ftypmsf", "ftypavi"}) {
-    if (has(4, photograph)) return false;
-  }
-  for (const std::string_view atom : {"ftyp", "moov", "mdat", "wide"}) {
-    if (has(4, atom)) return true;
-  }
-  return has(0, "\x1A\x45\xDF\xA3"sv) || has(0, "\0\0\1\xBA"sv) ||
-         (has(0, "RIFF") && has(8, "AVI "));
-}
-
-// Recognises UTF-16 without a byte order mark: of the first two characters, one byte each is NUL,
-// and the other is not one with which binary files begin (DICOM: 8, 0, 5, 0).
-bool is_utf16(std::string_view start) {
-  if (start.size() < 4) return false;
-  const auto is_text = [&](std::size_t i) {
-    const auto byte = static_cast<unsigned char>(start[i]);
-    return byte >= ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-  };
-  const auto is_low = [&](std::size_t i, std::size_t high) {
-    return start[high] == '\0' && start[high + 2] == '\0' && is_text(i) && is_text(i + 2);
-  };
-  return is_low(0, 1) || is_low(1, 0);
-}
-
 constexpr const char* kImportHint =
     "retina-convert --import takes torchvision's weights as torch.save writes them (.pth)";
 constexpr const char* kForeignModelHint =
@@ -154,32 +131,31 @@ constexpr std::pair<std::string_view, const char*> kTools[] = {
     {"matching_heuristics", "Detectron2"},
     {"transformers.", "Hugging Face's transformers"}};
 
-const FileKind kTorchSave{
-    .what = "holds weights that torch.save wrote", .hint = "", .is_torch_save = true};
+const ForeignContent kTorchSave{.what = "a file that torch.save wrote", .is_torch_save = true};
 
-struct WeightsSignature {
-  std::size_t offset;
-  std::string_view bytes;
-  const char *what, *hint;
-};
-
-constexpr WeightsSignature kWeights[] = {
-    {0, "\x80", "is a Python pickle, not one that torch.save wrote",
+// In the place of weights, before kSignatures.
+constexpr Signature kWeights[] = {
+    {"\x80", "a Python pickle, not one that torch.save wrote",
      "in Python: torch.save(state_dict, \"weights.pth\"), then retina-convert --import "
      "weights.pth"},
-    {0, "\x89HDF\r\n\x1a\n", "is an HDF5 file, as Keras saves weights (.h5)", kImportHint},
-    {4, "TFL3", "is a TensorFlow Lite model", kForeignModelHint},
-    {0, "ftrt", "is a TensorRT engine", kForeignModelHint},
-    {0, "ptrt", "is a TensorRT engine", kForeignModelHint},
-    {0, "\x93NUMPY", "is a NumPy array (.npy)", kImportHint}};
+    {"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras saves weights (.h5)", kImportHint},
+    {"TFL3", "a TensorFlow Lite model", kForeignModelHint, 4},
+    {"ftrt", "a TensorRT engine", kForeignModelHint},
+    {"ptrt", "a TensorRT engine", kForeignModelHint},
+    {"\x93NUMPY", "a NumPy array (.npy)", kImportHint}};
+
+template <std::size_t count>
+const Signature* signature_of(const Signature (&known)[count], std::string_view start) {
+  const auto found = std::find_if(std::begin(known), std::end(known), [&](const Signature& one) {
+    return start.size() > one.offset && start.substr(one.offset).starts_with(one.bytes);
+  });
+  return found == std::end(known) ? nullptr : found;
+}
 
 // Recognises files that are neither text nor weights.
-std::optional<FileKind> other_kind(std::string_view begin) {
-  if (const auto foreign = foreign_content(begin)) {
-    return FileKind{cat("is ", foreign->what), foreign->cure};
-  }
-  if (begin.starts_with("{\"") || begin.starts_with("{\n")) return FileKind{"is JSON text", ""};
-  return std::nullopt;
+std::optional<ForeignContent> other_kind(std::string_view begin) {
+  if (begin.starts_with("{\"") || begin.starts_with("{\n")) return {{.what = "JSON text"}};
+  return foreign_content(begin);
 }
 
 // Recognises safetensors: the header's length in 8 bytes, then the header, a JSON object.
@@ -196,7 +172,7 @@ bool is_onnx(std::string_view begin) {
          (begin[2] == '\x12' || begin[2] == '\x3a');
 }
 
-std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
+std::optional<ForeignContent> zip_kind(std::string_view begin, std::string_view end) {
   constexpr std::size_t kEndRecordBytes = 22, kMostCommentBytes = 64;
   const std::size_t record = end.rfind("PK\5\6");
   const bool is_whole = record != std::string_view::npos &&
@@ -208,13 +184,14 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
   };
   if (holds("/retina/index.json")) return std::nullopt;  // one of our checkpoints
   if (holds("/constants.pkl")) {
-    return FileKind{"is a TorchScript model that retina-convert did not write",
-                    "in Python: torch.save(torch.jit.load(FILE).state_dict(), \"weights.pth\"), "
-                    "then retina-convert --import weights.pth"};
+    return ForeignContent{
+        "a TorchScript model that retina-convert did not write",
+        "in Python: torch.save(torch.jit.load(FILE).state_dict(), \"weights.pth\"), "
+        "then retina-convert --import weights.pth"};
   }
   if (holds("/data.pkl")) return kTorchSave;
-  if (holds("model.weights.h5")) return FileKind{"is a Keras model (.keras)", kImportHint};
-  if (holds(".npy")) return FileKind{"is a NumPy archive (.npz)", kImportHint};
+  if (holds("model.weights.h5")) return ForeignContent{"a Keras model (.keras)", kImportHint};
+  if (holds(".npy")) return ForeignContent{"a NumPy archive (.npz)", kImportHint};
   return other_kind(begin);
 }
 
@@ -227,22 +204,13 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
       start.substr(kNameInZip, kMostNameBytes).find(".npy") != std::string_view::npos) {
     return ForeignContent{.what = "a NumPy archive (.npz)"};
   }
-  for (const Signature& one : kSignatures) {
-    if (start.starts_with(one.bytes)) return ForeignContent{.what = one.what, .cure = one.cure};
+  if (const Signature* known = signature_of(kSignatures, start)) {
+    if (known->what == nullptr) return std::nullopt;
+    return ForeignContent{.what = known->what, .cure = known->cure};
   }
-  // Formats without a signature at the start.
-  constexpr std::size_t kTarMark = 257;
-  if (start.substr(std::min(kTarMark, start.size())).starts_with("ustar")) {
-    return ForeignContent{.what = "a tar archive",
-                          .cure = "unpack it (tar -xf) and give the file inside"};
+  if (const std::string wide = wide_encoding(start); !wide.empty()) {
+    return ForeignContent{.what = wide.substr(0, 6) + " text", .cure = kSaveAsUtf8};
   }
-  if (is_video(start)) {
-    return ForeignContent{.what = "a video",
-                          .cure =
-                              "make images of its frames, such as with ffmpeg -i VIDEO "
-                              "FOLDER/%06d.png"};
-  }
-  if (is_utf16(start)) return ForeignContent{.what = "UTF-16 text", .cure = kSaveAsUtf8};
   // The rest looks like text: empty files, and markup that servers send instead of a file.
   if (start.starts_with("\xEF\xBB\xBF")) start.remove_prefix(3);
   const std::size_t begin = start.find_first_not_of(" \t\r\n"sv);
@@ -253,12 +221,14 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
   if (start.find_first_not_of('\0') == std::string_view::npos) {
     return ForeignContent{.what = "nothing but zero bytes", .cure = kCopyAgain};
   }
-  const std::string head = lower(start.substr(begin, 256));
-  if (head.starts_with("<!doctype html") || head.starts_with("<html") ||
-      head.starts_with("<head") || head.starts_with("<body")) {
-    return ForeignContent{.what = "a web page (HTML)", .cure = kDownloadAgain};
+  const std::string head = lower_case(start.substr(begin, 14));
+  for (const auto& [tag, what] : {std::pair{"<!doctype html", "a web page (HTML)"},
+                                  {"<html", "a web page (HTML)"},
+                                  {"<head", "a web page (HTML)"},
+                                  {"<body", "a web page (HTML)"},
+                                  {"<?xml", "XML"}}) {
+    if (head.starts_with(tag)) return ForeignContent{.what = what, .cure = kDownloadAgain};
   }
-  if (head.starts_with("<?xml")) return ForeignContent{.what = "XML", .cure = kDownloadAgain};
   return std::nullopt;
 }
 
@@ -282,17 +252,17 @@ std::string foreign_text(std::string_view start) {
   return "";
 }
 
-std::optional<FileKind> foreign_model(std::string_view pickle) {
+std::optional<ForeignContent> foreign_model(std::string_view pickle) {
   for (const auto& [mark, tool] : kTools) {
     if (pickle.find(mark) == std::string_view::npos) continue;
-    return FileKind{cat("is a model of ", tool, ", which cannot be imported"),
-                    "retina-convert --import takes torchvision's RetinaNet and backbones; "
-                    "retina-eval --detections scores what any model found"};
+    return ForeignContent{cat("a model of ", tool, ", which cannot be imported"),
+                          "retina-convert --import takes torchvision's RetinaNet and backbones; "
+                          "retina-eval --detections scores what any model found"};
   }
   return std::nullopt;
 }
 
-std::optional<FileKind> file_kind(std::string_view begin, std::string_view end) {
+std::optional<ForeignContent> file_kind(std::string_view begin, std::string_view end) {
   // torch.save before PyTorch 1.6: a pickle of protocol 2 that is one number of 10 bytes.
   constexpr std::string_view kLegacyStart("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46", 8);
   if (begin.starts_with("PK\3\4") || begin.starts_with("\x80")) {
@@ -301,22 +271,21 @@ std::optional<FileKind> file_kind(std::string_view begin, std::string_view end) 
   if (begin.starts_with("PK\3\4")) return zip_kind(begin, end);
   if (begin.starts_with(kLegacyStart)) return kTorchSave;
   if (is_safetensors(begin)) {
-    return FileKind{"is a safetensors file",
-                    "in Python: torch.save(safetensors.torch.load_file(FILE), \"weights.pth\"), "
-                    "then retina-convert --import weights.pth"};
+    return ForeignContent{
+        "a safetensors file",
+        "in Python: torch.save(safetensors.torch.load_file(FILE), \"weights.pth\"), "
+        "then retina-convert --import weights.pth"};
   }
   if (is_onnx(begin)) {
-    return FileKind{"is an ONNX model that retina-convert did not write", kForeignModelHint};
+    return ForeignContent{"an ONNX model that retina-convert did not write", kForeignModelHint};
   }
-  for (const WeightsSignature& one : kWeights) {
-    if (begin.substr(std::min(one.offset, begin.size())).starts_with(one.bytes)) {
-      return FileKind{one.what, one.hint};
-    }
+  if (const Signature* known = signature_of(kWeights, begin)) {
+    return ForeignContent{.what = known->what, .cure = known->cure};
   }
   return other_kind(begin);
 }
 
-std::optional<FileKind> file_kind_of(const std::string& path) {
+std::optional<ForeignContent> file_kind_of(const std::string& path) {
   const std::string begin = read_start(path, kKindBytes);
   if (begin.size() < kKindBytes) return file_kind(begin, begin);
   return file_kind(begin, read_part(path, file_size_bytes(path) - kKindBytes, kKindBytes));

@@ -43,8 +43,8 @@ class DocumentEvents {
   bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
     const std::string_view number(text, size);
     if (number == "-0") return document_.Double(-0.0);
-    if (const auto integer = exact_integer<std::int64_t>(number)) return document_.Int64(*integer);
-    if (const auto integer = exact_integer<std::uint64_t>(number)) {
+    if (const auto integer = exact_number<std::int64_t>(number)) return document_.Int64(*integer);
+    if (const auto integer = exact_number<std::uint64_t>(number)) {
       return document_.Uint64(*integer);
     }
     const double real = exact_double(number);

@@ -1,15 +1,14 @@
 #include "shared/base/printable.h"
 
 #include <algorithm>
-#include <cctype>
+#include <regex>
+#include <string>
 
 #include "shared/base/cat.h"
 #include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {
-
-constexpr std::size_t kShownBytes = 80;
 
 // C0, DEL and, as two bytes of UTF-8, C1: terminals act on all three.
 bool is_control(std::string_view character) {
@@ -60,47 +59,18 @@ std::string with_escapes(std::string_view text, std::size_t max_characters,
 
 constexpr std::size_t kReasonBytes = 300;
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-// What follows "FILE.cpp:LINE", and ":" where that is there; all of `text` where it does not begin
-// so.
-std::string_view behind_place(std::string_view text) {
-  const std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos) return text;
-  const std::string_view file = text.substr(0, colon);
-  const bool is_source = file.find(' ') == std::string_view::npos &&
-                         (file.ends_with(".cpp") || file.ends_with(".hpp") ||
-                          file.ends_with(".cc") || file.ends_with(".cu") || file.ends_with(".h"));
-  if (!is_source) return text;
-  std::string_view rest = text.substr(colon + 1);
-  while (!rest.empty() && std::isdigit(static_cast<unsigned char>(rest.front())) != 0) {
-    rest.remove_prefix(1);
-  }
-  if (rest.starts_with(':')) rest.remove_prefix(1);
-  return trimmed(rest);
-}
-
-// Of a line of a message, what a user can understand.
-std::string_view words_of_line(std::string_view line) {
-  line = trimmed(line);
-  constexpr std::string_view kFrom = "Exception from ", kFailed = "' failed at ",
-                             kEnforce = "[enforce fail at ";
-  if (line.starts_with(kFrom)) return behind_place(line.substr(kFrom.size()));
-  if (line.starts_with("Check '")) {  // OpenVINO's assertion: its expression says nothing
-    const std::size_t failed = line.find(kFailed);
-    if (failed != std::string_view::npos) return behind_place(line.substr(failed + kFailed.size()));
-  }
-  if (line.starts_with(kEnforce)) {
-    const std::size_t end = line.find(']');
-    if (end == std::string_view::npos) return "";
-    line = trimmed(line.substr(end + 1));
-    return trimmed(line.starts_with('.') ? line.substr(1) : line);
-  }
-  return behind_place(line);
+// Returns a message's line without what names the library's own source: "Exception from
+// src/core.cpp:105:", "Check 'expression' failed at src/core.cpp:12:", "[enforce fail at a.cc:7]
+// .".
+std::string words_of_line(std::string_view line) {
+  static const std::regex kPlace(
+      R"(\[enforce fail at [^\]]*(\]\s*\.?)?|)"
+      R"((Exception from )?((Check '.*' failed at )?[^ :]*\.(cpp|hpp|cc|cu|h):\d*:?)?)");
+  constexpr std::size_t kMostBytes = 2000;  // std::regex recurses
+  const std::string words = std::regex_replace(
+      std::string(trimmed(line).substr(0, kMostBytes)), kPlace, "",
+      std::regex_constants::match_continuous | std::regex_constants::format_first_only);
+  return std::string(trimmed(words.substr(0, words.find_last_not_of(":.") + 1)));
 }
 
 bool begins_backtrace(std::string_view line) {
@@ -110,13 +80,6 @@ bool begins_backtrace(std::string_view line) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-  std::string shown(text.substr(0, kShownBytes));
-  for (char& c : shown) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return shown;
-}
 std::string escaped(std::string_view text, std::size_t max_characters) {
   return with_escapes(text, max_characters, [](std::string_view character) {
     return is_control(character) || is_invisible(character);
@@ -150,11 +113,8 @@ std::string library_reason(std::string_view message) {
     const std::string_view line = message.substr(0, end);
     message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
     if (begins_backtrace(line)) break;
-    std::string_view words = words_of_line(line);
-    while (words.ends_with(':') || words.ends_with('.')) words.remove_suffix(1);
-    if (words.empty()) continue;
-    if (!reason.empty()) reason += "; ";
-    reason += words;
+    const std::string words = words_of_line(line);
+    if (!words.empty()) reason += cat(reason.empty() ? "" : "; ", words);
   }
   if (reason.size() > kReasonBytes) {
     std::size_t end = kReasonBytes;

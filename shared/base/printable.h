@@ -8,10 +8,6 @@
 
 namespace retina {
 
-// For error messages: the first 80 bytes; anything but printable ASCII becomes "?", so that a
-// message stays on one line.
-std::string printable(std::string_view text);
-
 // A name in a message has its first characters and "…": a file may hold one of a megabyte.
 inline constexpr std::size_t kNameCharacters = 200;
 // For texts that must stay whole.

@@ -8,14 +8,22 @@
 
 namespace retina {
 
-// Whether a spreadsheet would compute a cell with this text; behind apostrophes, too. In CSV such a
-// cell has one more apostrophe before it, which makes it text: who reads the cell takes it off.
+// Says whether a spreadsheet would compute a cell with this text; behind apostrophes, too. In CSV
+// such a cell has one more apostrophe before it, which makes it text: who reads the cell takes it
+// off.
 bool begins_formula(std::string_view text);
 
 // Length of the UTF-8 character that `text` begins with; 0 when it is not one. Not empty.
 std::size_t utf8_length(std::string_view text);
 
 bool is_utf8(std::string_view text);
+
+// Counts the characters of UTF-8 text: names need not be ASCII.
+std::size_t character_count(std::string_view utf8);
+
+// Returns "UTF-16", "UTF-32" or the like where a byte order mark or zero bytes at the start of a
+// text tell it, else "".
+std::string wide_encoding(std::string_view bytes);
 
 // Where a file may say its encoding, beside a byte order mark, which each may have.
 enum class EncodingIn {
@@ -35,9 +43,19 @@ std::string decode_text(std::string bytes, EncodingIn where, const std::string& 
 // It begins in line `line` of the file.
 void require_utf8(std::string_view text, const std::string& path, std::size_t line = 1);
 
+// Returns `text` with utf8proc's `options` (UTF8PROC_COMPOSE, ...); itself where it is not UTF-8.
+std::string unicode_form(std::string_view text, int options);
+
 // For comparing names whatever their letters' case, in any script. Text that is not UTF-8 comes
 // back as it is.
 std::string lower_case(std::string_view utf8);
+
+// Returns a name's letters and digits, those of ASCII in lower case: "x_min", "XMin" and "x min"
+// are the same.
+std::string plain_word(std::string_view name);
+
+// Cuts white space off either end, be it that of ASCII, U+00A0, U+3000 or a byte order mark.
+std::string_view trimmed(std::string_view text);
 
 // RFC 4648, with padding.
 std::string base64(std::string_view bytes);

@@ -3,13 +3,9 @@
 #include <algorithm>
 
 #include "shared/base/cat.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
-
-std::size_t character_count(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
-}
 
 std::string aligned_table(const std::vector<TextRow>& rows, ToTheLeft columns) {
   std::vector<std::size_t> widths(rows.front().size());

@@ -1,16 +1,12 @@
 // Tables and notes for terminals.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace retina {
 
 using TextRow = std::vector<std::string>;
-
-// Returns the number of characters of UTF-8 text: names need not be ASCII.
-std::size_t character_count(const std::string& text);
 
 // Columns of a table that are aligned to the left; the others are aligned to the right.
 enum class ToTheLeft { kFirst, kFirstAndLast, kAll };

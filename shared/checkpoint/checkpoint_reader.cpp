@@ -91,7 +91,7 @@ void check_records(const std::string& path) {
   for (const std::string_view name : StoredZip::open(path).names()) {
     if (!name.starts_with("archive/") || name.find("..") != std::string_view::npos) {
       throw Error(ErrorKind::kData,
-                  cat(path, ": holds the record ", printable(name), ", which is not one of ours"),
+                  cat(path, ": holds the record ", escaped(name), ", which is not one of ours"),
                   "use a file that retina-train or retina-convert wrote");
     }
   }

@@ -63,15 +63,15 @@ class SealedStream {
 
 // Throws if the file is of a known foreign kind, naming the kind and how to get a file of ours.
 void fail_as_known(const std::string& path, const std::string& what) {
-  const std::optional<FileKind> kind = file_kind_of(path);
+  const auto kind = file_kind_of(path);
   if (!kind) return;
   throw Error(ErrorKind::kData,
-              cat(path, ": ", kind->what, kind->is_torch_save ? cat(", not a ", what) : "",
+              cat(path, ": is ", kind->what, kind->is_torch_save ? cat(", not a ", what) : "",
                   kind->is_torch_save ? " of retina-batch" : ""),
               kind->is_torch_save  ? cat("import it first: retina-convert --import ", path,
                                          " --output CHECKPOINT.pt")
-              : kind->hint.empty() ? cat("give a ", what, " of retina-batch")
-                                   : kind->hint);
+              : kind->cure.empty() ? cat("give a ", what, " of retina-batch")
+                                   : kind->cure);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #include "shared/image/stretch.h"
 
-#include <charconv>
 #include <cmath>
 #include <utility>
+
+#include "shared/base/exact_number.h"
 
 namespace retina {
 namespace {
@@ -33,14 +34,11 @@ class StretchedRows : public FormatRows {
 }  // namespace
 
 std::optional<Stretch> parse_stretch(const std::string& text) {
-  Stretch stretch;
-  const char* const end = text.data() + text.size();
-  const auto low = std::from_chars(text.data(), end, stretch.low);
-  if (low.ec != std::errc() || low.ptr == end || *low.ptr != ',') return std::nullopt;
-  const auto high = std::from_chars(low.ptr + 1, end, stretch.high);
-  if (high.ec != std::errc() || high.ptr != end) return std::nullopt;
-  const bool is_ordered = 0 <= stretch.low && stretch.low < stretch.high && stretch.high <= 100;
-  return is_ordered ? std::optional(stretch) : std::nullopt;
+  const auto pair = exact_pair<double>(text, ',');
+  if (!pair || !(0 <= pair->first && pair->first < pair->second && pair->second <= 100)) {
+    return std::nullopt;
+  }
+  return Stretch{.low = pair->first, .high = pair->second};
 }
 
 void SampleHistogram::add(const std::uint16_t* rgb, int pixel_count) {

@@ -3,7 +3,6 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -11,6 +10,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/float16.h"
 
 namespace retina {
@@ -30,10 +30,8 @@ void set_type(onnx::ValueInfoProto& info, const std::string& name, TensorType ty
   tensor->set_elem_type(static_cast<int>(type));
   for (const std::string& word : shape) {
     auto* const dimension = tensor->mutable_shape()->add_dim();
-    std::int64_t size = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
-    if (error == std::errc() && end == word.data() + word.size()) {
-      dimension->set_dim_value(size);
+    if (const auto size = exact_number<std::int64_t>(word)) {
+      dimension->set_dim_value(*size);
     } else {
       dimension->set_dim_param(word);
     }

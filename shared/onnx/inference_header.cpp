@@ -21,7 +21,7 @@ T read_word(const JsonView& word, const Choices<T>& choices) {
   const std::optional<T> value = value_of(choices, word.as_string());
   if (!value) {
     word.fail(
-        cat("got \"", printable(word.as_string()), "\", want one of ", words_of(choices, ", ")));
+        cat("got \"", escaped(word.as_string()), "\", want one of ", words_of(choices, ", ")));
   }
   return *value;
 }

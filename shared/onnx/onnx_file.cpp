@@ -75,7 +75,7 @@ std::string seal_problem(std::string_view seal, std::uint64_t hash) {
   if (seal == seal_of(hash)) return "";
   if (seal.starts_with(kSealMark)) {
     return cat("damaged or changed (hash got ", hex64(hash), ", want ",
-               printable(seal.substr(kSealMark.size())), ")");
+               escaped(seal.substr(kSealMark.size())), ")");
   }
   return "cut short, or written by another program than retina-convert (its closing seal is "
          "missing)";
@@ -154,8 +154,8 @@ InferenceHeader peek_inference_header(const std::string& path) {
   if (const std::optional<std::string> text = header_text(file.size_bytes(), read_at)) {
     return parse_inference_header(*text, path);
   }
-  if (const std::optional<FileKind> kind = file_kind_of(path)) {
-    throw Error(ErrorKind::kData, cat(path, ": ", kind->what), kind->hint);
+  if (const auto kind = file_kind_of(path)) {
+    throw Error(ErrorKind::kData, cat(path, ": is ", kind->what), kind->cure);
   }
   fail_as_not_ours(path);
 }

@@ -3,7 +3,6 @@
 #include <curl/curl.h>
 
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -44,14 +43,6 @@ void set(CURL* handle, CURLoption option, Value value) {
   const CURLcode code = curl_easy_setopt(handle, option, value);
   RETINA_CHECK(code == CURLE_OK, "libcurl's option ", static_cast<int>(option), ": ",
                curl_easy_strerror(code));
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
-    text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
-    text.remove_suffix(1);
-  return text;
 }
 
 std::size_t on_header(const char* data, std::size_t size, std::size_t count, void* user) {

@@ -44,7 +44,7 @@ std::optional<ContentRange> parse_content_range(const std::string& text) {
 // Returns the problem with the encoding of a response: a file must come unchanged; empty: none.
 std::string encoding_problem(const HttpHead& head) {
   if (head.content_encoding.empty() || head.content_encoding == "identity") return "";
-  return cat("it came with Content-Encoding ", printable(head.content_encoding),
+  return cat("it came with Content-Encoding ", escaped(head.content_encoding),
              ": a proxy on the way changes files");
 }
 

@@ -64,7 +64,7 @@ std::string describe_answer(const HttpAnswer& answer) {
   const std::string code = element(answer.refusal, "Code");
   std::string message = element(answer.refusal, "Message");
   message = message.substr(0, message.find('\n'));  // Azure adds request id and time
-  std::string text = cat("HTTP ", answer.head.status, code.empty() ? "" : " ", printable(code),
+  std::string text = cat("HTTP ", answer.head.status, code.empty() ? "" : " ", escaped(code),
                          message.empty() ? "" : ": ", escaped(message));
   // Azure's reason for refusing a signature, without the signed text; S3's place of the bucket.
   const std::string detail = element(answer.refusal, "AuthenticationErrorDetail");
@@ -72,7 +72,7 @@ std::string describe_answer(const HttpAnswer& answer) {
   if (!detail.empty()) text += cat(" ", escaped(detail.substr(0, end)));
   for (const char* name : {"Region", "Endpoint"}) {
     const std::string value = element(answer.refusal, name);
-    if (!value.empty()) text += cat(", ", name, ": ", printable(value));
+    if (!value.empty()) text += cat(", ", name, ": ", escaped(value));
   }
   return text;
 }

@@ -206,8 +206,8 @@ std::vector<ManifestShard> read_shards(const JsonView& view) {
 Task check_format(const JsonView& root) {
   const std::string format = root.at("format").as_string();
   if (format != kFormat) {
-    root.fail(cat("is not a shard manifest (got format \"", printable(format), "\", want \"",
-                  kFormat, "\")"));
+    root.fail(cat("is not a shard manifest (got format \"", escaped(format), "\", want \"", kFormat,
+                  "\")"));
   }
   const std::int64_t version = root.at("version").as_int();
   if (version != kManifestVersion) {
@@ -216,8 +216,8 @@ Task check_format(const JsonView& root) {
   const std::string word = root.at("task").as_string();
   const std::optional<Task> task = value_of(kTasks, word);
   if (!task) {
-    root.fail(cat("was made for another task (got \"", printable(word), "\", want ",
-                  words_of(kTasks), ")"));
+    root.fail(cat("was made for another task (got \"", escaped(word), "\", want ", words_of(kTasks),
+                  ")"));
   }
   return *task;
 }

@@ -56,14 +56,6 @@ void on_scratch(const Body& body) {
                      kScratchHint);
 }
 
-void write_all(int descriptor, std::string_view bytes, const std::string& folder) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = retried([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
-    if (wrote < 0) fail_to_copy(folder);
-    bytes.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-}
-
 MappedFile mapped(int descriptor, std::uint64_t size_bytes, const std::string& path) {
   MappedFile file(descriptor, size_bytes);
   on_scratch([&] {
@@ -341,7 +333,7 @@ void ShardCopies::fill(const ManifestShard& shard, int temporary, const CopyAhea
   read_source_(source, [&](std::string_view bytes) {
     check_stop(source, stop_of(ahead));
     got_bytes += bytes.size();
-    if (got_bytes <= size_bytes) write_all(temporary, bytes, folder_);
+    if (got_bytes <= size_bytes && !write_all(temporary, bytes)) fail_to_copy(folder_);
   });
   if (got_bytes != size_bytes) fail_damaged(source, "changed its size");
 }

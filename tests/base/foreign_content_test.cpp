@@ -141,7 +141,7 @@ std::string zip_of(const std::string& name) {
 }
 
 std::string what_is(const std::string& bytes) {
-  const std::optional<FileKind> kind = file_kind(bytes, bytes);
+  const auto kind = file_kind(bytes, bytes);
   return kind ? kind->what : "unknown";
 }
 
@@ -149,7 +149,7 @@ TEST(FileKind, NamesWhatDownloadsLeaveInThePlaceOfAFile) {
   for (const std::string& bytes :
        {std::string(), std::string("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"),
         std::string("<!DOCTYPE html><title>Sign in</title>"), zip_of("README.txt")}) {
-    EXPECT_EQ(what_is(bytes), "is " + foreign_content(bytes)->what);
+    EXPECT_EQ(what_is(bytes), foreign_content(bytes)->what);
   }
   EXPECT_THAT(what_is("\x1f\x8b\x08"), HasSubstr("gzip"));
 }
@@ -161,7 +161,7 @@ TEST(FileKind, NamesTheToolWhoseClassesAPickleNeeds) {
         {"detectron2.structures.boxes\nBoxes", "Detectron2"}}) {
     for (const std::string& bytes :
          {zip_of(cat("best/data.pkl\x80\x02}c", name)), cat("\x80\x04\x95\x8c", name)}) {
-      EXPECT_EQ(what_is(bytes), cat("is a model of ", tool, ", which cannot be imported"));
+      EXPECT_EQ(what_is(bytes), cat("a model of ", tool, ", which cannot be imported"));
     }
   }
 }
@@ -186,7 +186,7 @@ TEST(FileKind, NamesWeightsThatOtherToolsWrite) {
 
 TEST(FileKind, KnowsTorchScript) {
   EXPECT_THAT(what_is(zip_of("archive/constants.pkl archive/data.pkl")),
-              HasSubstr("is a TorchScript model"));
+              HasSubstr("a TorchScript model"));
 }
 
 TEST(FileKind, DoesNotGuess) {

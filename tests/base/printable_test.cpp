@@ -5,11 +5,6 @@
 namespace retina {
 namespace {
 
-TEST(Printable, AMessageStaysOneShortLineOfAscii) {
-  EXPECT_EQ(printable("a\nb\x1b[2J\xc3\xa9"), "a?b?[2J??");
-  EXPECT_EQ(printable(std::string(100, 'x')), std::string(80, 'x'));
-}
-
 TEST(Escaped, ControlCharactersAreWrittenOut) {
   EXPECT_EQ(escaped("cat\x1b[2J\n\t\r\x7f"), "cat\\x1b[2J\\n\\t\\x0d\\x7f");
   EXPECT_EQ(escaped(std::string_view("a\0b", 3)), "a\\x00b");

@@ -127,7 +127,7 @@ TEST(TextEncoding, WhatCannotBeDecodedIsNamedWithItsLine) {
             "a.txt: line 2: is not gbk, the encoding that it declares (got "
             "\"<name>\\xff</name>\")");
   EXPECT_EQ(refused("\xFF\xFE" + widened("a\nb", 2, 0) + "c"),
-            "a.txt: line 2: is not UTF-16LE, the encoding that its first bytes tell (got "
+            "a.txt: line 2: is not UTF-16, the encoding that its first bytes tell (got "
             "\"\\x00b\\x00c\")");
 }
 

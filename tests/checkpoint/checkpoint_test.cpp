@@ -234,7 +234,7 @@ TEST(Checkpoint, FilesOfOtherToolsAreNamedForWhatTheyAreWithTheWayToACheckpoint)
                                      pth_legacy(pickle, {{.key = "k", .bytes = "12345678"}})}) {
     EXPECT_EQ(answer(weights),
               cat(path,
-                  ": holds weights that torch.save wrote, not a checkpoint of retina-batch; "
+                  ": is a file that torch.save wrote, not a checkpoint of retina-batch; "
                   "hint: import it first: retina-convert --import ",
                   path, " --output CHECKPOINT.pt"));
   }

@@ -305,7 +305,7 @@ TEST(PthFile, ANameThatComesTwiceIsRefused) {
 }
 
 TEST(PthFile, NamesThatCannotBeShownAreRefusedOnOneLine) {
-  for (const char* name : {"two\nlines", "\x1b[2J", "caf\xc3\xa9"}) {
+  for (const char* name : {"two\nlines", "\x1b[2J"}) {
     const std::string pickle =
         PickleText().op("}").text(name).tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
     EXPECT_THAT(refusal_of_file(pth_zip(pickle, {{"k", "12345678"}})),

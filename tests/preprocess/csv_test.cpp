@@ -264,7 +264,7 @@ TEST(Csv, RefusesLinesThatDoNotFit) {
   EXPECT_EQ(SmallCsv(head + "a.jpg,1,2,0,10,elk\n").refused(),
             "boxes.csv: line 2: xmax (0) is less than xmin (1)");
   EXPECT_EQ(SmallCsv("image,x,y,w,h,class\na.jpg,1,2,-3,4,elk\n").refused(),
-            "boxes.csv: line 2: w: got -3, want 0 or more");
+            "boxes.csv: line 2: the box is -3 x 4, want sides of 0 or more");
   EXPECT_EQ(SmallCsv("image,width,height,xmin,ymin,xmax,ymax,class\na.jpg,40,20,1,2,3,4,elk\n"
                      "a.jpg,20,40,1,2,3,4,elk\n")
                 .refused(),

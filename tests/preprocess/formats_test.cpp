@@ -389,7 +389,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"YoloHasATab", kYolo, "data.yaml", "names:", "names:\n\t- a\nmore:",
                "line 3: has a tab, which YAML does not indent with; want spaces"},
         Damage{"VocHasABadSize", kVoc, "xml/a.xml", "<width>8", "<width>8.5",
-               "line 3: width: got 8.5, want a whole number of pixels"},
+               "line 3: width: got 8.5, want a whole number, 0 or more"},
         Damage{"CsvHasTooFewFields", kCsv, "boxes.csv", "b.jpg,,,,,", "b.jpg,,",
                "line 2: has 3 fields, want 6: PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image "
                "without boxes"},

@@ -1,10 +1,10 @@
 #include "train/monitor/timeline.h"
 
-#include <charconv>
 #include <limits>
 #include <utility>
 
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/host.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
@@ -56,15 +56,9 @@ ClockOffset measure_clock_offset(Communicator& communicator,
 }
 
 StepWindow parse_step_window(const std::string& option, const std::string& text) {
-  StepWindow window{.first = 0, .last = 0};
-  const char* const end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, window.first);
-  if (first.ec == std::errc() && first.ptr != end && *first.ptr == ':') {
-    const auto last = std::from_chars(first.ptr + 1, end, window.last);
-    if (last.ec == std::errc() && last.ptr == end && window.first >= 1 &&
-        window.last >= window.first) {
-      return window;
-    }
+  const auto pair = exact_pair<std::int64_t>(text, ':');
+  if (pair && pair->first >= 1 && pair->second >= pair->first) {
+    return {.first = pair->first, .last = pair->second};
   }
   throw Error(ErrorKind::kUsage,
               cat("--", option, ": bad value (got ", text, ", want FROM:TO with 1 <= FROM <= TO)"));

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 
 namespace retina {
 namespace {
@@ -14,14 +15,11 @@ namespace {
 // Parses "16/26"; returns nothing for anything else.
 std::optional<Span> parse_share(const std::string& text) {
   constexpr std::int64_t kMostWhole = 1'000'000;
-  Span span{.unit = Span::Unit::kRun};
-  const char* const end = text.data() + text.size();
-  const auto part = std::from_chars(text.data(), end, span.part);
-  if (part.ec != std::errc() || part.ptr == end || *part.ptr != '/') return std::nullopt;
-  const auto whole = std::from_chars(part.ptr + 1, end, span.whole);
-  const bool good = whole.ec == std::errc() && whole.ptr == end && span.part > 0 &&
-                    span.part < span.whole && span.whole <= kMostWhole;
-  return good ? std::optional(span) : std::nullopt;
+  const auto pair = exact_pair<std::int64_t>(text, '/');
+  if (!pair || pair->first < 1 || pair->first >= pair->second || pair->second > kMostWhole) {
+    return std::nullopt;
+  }
+  return Span{.unit = Span::Unit::kRun, .part = pair->first, .whole = pair->second};
 }
 
 }  // namespace

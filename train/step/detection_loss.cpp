@@ -8,18 +8,10 @@
 #include <algorithm>
 #include <array>
 
-#include "shared/base/cat.h"
-#include "shared/base/error.h"
 #include "shared/ops/partial_boxes.h"
 
 namespace retina {
 namespace {
-
-void check_range(const char* name, double value, double least, double most) {
-  if (value >= least && value <= most) return;
-  throw Error(ErrorKind::kUsage, cat("loss ", name, ": out of range (got ", shortest(value),
-                                     ", want ", shortest(least), " to ", shortest(most), ")"));
-}
 
 // Images with their boxes, whose anchors are matched.
 struct BoxesOfImages {
@@ -49,16 +41,6 @@ at::Tensor matches_of(const at::Tensor& anchors, const at::Tensor& boxes,
 }
 
 }  // namespace
-
-void LossOptions::validate() const {
-  check_range("focal alpha", focal_alpha, 0, 1);
-  check_range("focal gamma", focal_gamma, 0, 100);
-  check_range("smooth L1 beta", box.smooth_l1_beta, 1e-6, 1e6);
-  check_range("box weight", box_weight, 0, 1000);
-  check_range("target std", box.target_std, 1e-6, 1e6);
-  check_range("foreground IoU", match.foreground_iou, 0, 1);
-  check_range("background IoU", match.background_iou, 0, match.foreground_iou);
-}
 
 void DetectionLoss::backward() const {
   torch::autograd::backward(outputs, gradients);

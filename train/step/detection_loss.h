@@ -34,9 +34,6 @@ struct LossOptions {
   // Rule that makes anchors foreground, background or neither; `match` is kIou's.
   Assigner assigner = Assigner::kIou;
   MatchOptions match = {};
-
-  // Throws Error{kUsage} naming the field, its value and the allowed values.
-  void validate() const;
 };
 
 // The ground truth of a batch as tensors on the network's device.

@@ -104,9 +104,9 @@ void push_global(PickleStack& stack, std::string_view module, std::string_view n
     return one.module == module && one.name == name;
   });
   if (found == kGlobals.end()) {
-    const std::string place = cat(printable(module), ".", printable(name));
+    const std::string place = cat(escaped(module), ".", escaped(name));
     if (const auto model = foreign_model(place)) {
-      throw PickleProblem{cat(model->what, " (it needs ", place, ")"), model->hint};
+      throw PickleProblem{cat("is ", model->what, " (it needs ", place, ")"), model->cure};
     }
     throw PickleProblem{
         cat("the pickle asks for ", place, ", which is not allowed"),

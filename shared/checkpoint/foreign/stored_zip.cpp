@@ -161,7 +161,7 @@ void StoredZip::check_entries() const {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
   for (const auto& [name, entry] : entries_) {
     if (!names.insert(lower_case(name)).second) {
-      fail(cat("two files in its zip have the same name, ", printable(name)));
+      fail(cat("two files in its zip have the same name, ", escaped(name)));
     }
     places.emplace_back(entry.offset, entry.size_bytes);
   }
@@ -209,7 +209,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
   }
   // Compressed and encrypted files are refused.
   if (method != 0 || packed != size) {
-    fail(cat("its file ", printable(name), " is compressed, which PyTorch never does"));
+    fail(cat("its file ", escaped(name), " is compressed, which PyTorch never does"));
   }
   if ((flags & kEncrypted) != 0) fail("its zip is encrypted");
   // The file's own header, followed by its content.
@@ -219,20 +219,20 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
   }
   const std::uint64_t content = local + kLocalBytes + number(header, 26, 2) + number(header, 28, 2);
   if (content > file_bytes_ || size > file_bytes_ - content) {
-    fail(cat("damaged: its file ", printable(name), " ends outside the zip"));
+    fail(cat("damaged: its file ", escaped(name), " ends outside the zip"));
   }
   const Entry entry{.offset = content,
                     .size_bytes = size,
                     .crc32 = static_cast<std::uint32_t>(number(fields, 16, 4))};
   if (!entries_.emplace(name, entry).second) {
-    fail(cat("two files in its zip have the same name, ", printable(name)));
+    fail(cat("two files in its zip have the same name, ", escaped(name)));
   }
   return place + entry_end;
 }
 
 const StoredZip::Entry& StoredZip::entry(std::string_view name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) fail(cat("its zip has no file ", printable(name)));
+  if (found == entries_.end()) fail(cat("its zip has no file ", escaped(name)));
   return found->second;
 }
 
@@ -246,7 +246,7 @@ std::string_view StoredZip::read(std::string_view name) const {
   const Entry& found = entry(name);
   const std::string_view content = slice(found.offset, found.size_bytes);
   if (found.crc32 != 0 && crc32(content) != found.crc32) {
-    fail(cat("damaged: the CRC-32 of ", printable(name), " differs"));
+    fail(cat("damaged: the CRC-32 of ", escaped(name), " differs"));
   }
   return content;
 }

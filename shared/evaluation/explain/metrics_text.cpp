@@ -6,6 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_encoding.h"
 #include "shared/base/text_table.h"
 
 namespace retina {
