@@ -302,7 +302,7 @@ TEST_F(CocoPack, InPartsTellsWhatIsMissingAndWhatIsDone) {
   EXPECT_THAT(refusal(command("x", {"--part", "1/2", "--parts", "2"}), 64), HasSubstr("not both"));
   EXPECT_THAT(refusal(command("x", {"--merge", "y"}), 64), HasSubstr("exclude each other"));
   EXPECT_THAT(refusal({"coco-pack", "--merge", "y", "--part", "1/2"}, 64),
-              HasSubstr("leave --part and --parts out"));
+              HasSubstr("--part: has no effect with --merge"));
   EXPECT_THAT(refusal({"coco-pack", "--merge", folder_ / "nowhere"}, 66),
               HasSubstr("holds no parts"));
   const std::string set = folder_ / "set";

@@ -219,6 +219,7 @@ TEST(Convert, AStretchIsTwoPercentilesOfConvertedImages) {
   EXPECT_EQ(result.exit_code, 64);
   EXPECT_THAT(result.err, HasSubstr("--stretch: has no effect without --convert"));
   command.back() = "98,2";
+  command.push_back("--convert");
   result = run_process(command);
   EXPECT_EQ(result.exit_code, 64);
   EXPECT_THAT(result.err, HasSubstr("--stretch: got 98,2, want two percentiles LOW,HIGH"));
