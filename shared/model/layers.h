@@ -59,7 +59,7 @@ struct Epilogue {
 };
 
 // `output` with `bias` ([C] or undefined) and what follows; takes the output's memory.
-at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilogue& then);
+at::Tensor with_epilogue(const at::Tensor& output, const at::Tensor& bias, const Epilogue& then);
 
 // A square convolution. On a CPU a ReLU behind it stays an operator of its own: as a part of the
 // convolution (oneDNN's post-ops) it turns NaN into 0, and a diverged run would look healthy.
