@@ -144,6 +144,10 @@ at::Tensor batch_norm_relu(const at::Tensor& x, const BatchNorm& what) {
   RETINA_CHECK(
       !residual.defined() || (residual.sizes() == x.sizes() && residual.device() == x.device()),
       "residual ", residual.sizes());
+  if (x.numel() == 0) {  // has no statistics
+    const at::Tensor y = x + (what.weight + what.bias).sum();
+    return residual.defined() ? y + residual : y;
+  }
   if (is_left_to_libtorch(OwnKernel::kBatchNorm, x)) {
     at::Tensor y =
         at::batch_norm(x, what.weight, what.bias, what.running_mean, what.running_var,

@@ -1,5 +1,6 @@
 #include "shared/ops/group_norm.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/group_norm.h>
@@ -120,6 +121,8 @@ at::Tensor group_norm_relu(const at::Tensor& x, std::int64_t group_count, const 
     RETINA_CHECK(parameter.dim() == 1 && parameter.size(0) == channels);
     RETINA_CHECK(parameter.scalar_type() == type && parameter.device() == x.device());
   }
+  // LibTorch's has no gradient of nothing.
+  if (x.numel() == 0) return x + (weight + bias).sum();
   const auto by_libtorch = [&](const at::Tensor& input) {
     return at::group_norm(input, group_count, weight, bias, eps).relu_();
   };

@@ -92,7 +92,7 @@ std::vector<at::Tensor> results_of(Operation operation, const Inputs& inputs, bo
   std::vector<at::Tensor> leaves;
   for (at::Tensor* const one : {&own.x, &own.weight, &own.bias, &own.residual}) {
     if (!one->defined()) continue;
-    *one = one->detach().clone().requires_grad_();
+    *one = one->detach().requires_grad_();
     leaves.push_back(*one);
   }
   own.running_mean = own.running_mean.clone();
