@@ -1,7 +1,5 @@
 #include "shared/model/heads.h"
 
-#include <ATen/ops/group_norm.h>
-
 #include <cstddef>
 
 #include "shared/model/network_shape.h"
@@ -59,13 +57,7 @@ std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>&
       }
       const GroupNorm& norm = norms_[depth];
       level = convs_[depth].forward(level);
-      // On a GPU in the type and the memory format of the convolution: under autocast ATen's norm
-      // would be in f32 and row-major. A CPU keeps ATen's, and with it the bits of its results.
-      if (level.is_cuda()) {
-        level = group_norm_relu(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps);
-      } else {
-        level = at::group_norm(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps).relu_();
-      }
+      level = group_norm_relu(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps);
     }
   }
   for (at::Tensor& level : levels) {

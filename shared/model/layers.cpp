@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "shared/base/error.h"
 #include "shared/ops/bias_relu.h"
 
 namespace retina {
@@ -30,15 +29,8 @@ Conv::Conv(const ModelScope& scope, const ConvShape& shape)
   if (shape.bias) bias_ = scope.parameter("bias", {shape.out_channels});
 }
 
-at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilogue& then) {
-  if (output.is_cuda()) {
-    at::Tensor residual = then.residual;
-    if (residual.defined()) residual = residual.to(output.scalar_type());
-    return bias_relu(output, {.bias = bias, .residual = residual, .relu = then.relu});
-  }
-  RETINA_CHECK(!bias.defined());
-  if (then.residual.defined()) output += then.residual;
-  return then.relu ? output.relu_() : output;
+at::Tensor with_epilogue(const at::Tensor& output, const at::Tensor& bias, const Epilogue& then) {
+  return bias_relu(output, {.bias = bias, .residual = then.residual, .relu = then.relu});
 }
 
 at::Tensor Conv::with(const Values& values, const at::Tensor& input, const Epilogue& then) const {

@@ -60,7 +60,7 @@ struct Epilogue {
 
 // Returns `output` with `bias` ([C] or undefined) and the operations after it; takes the output's
 // memory.
-at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilogue& then);
+at::Tensor with_epilogue(const at::Tensor& output, const at::Tensor& bias, const Epilogue& then);
 
 // A square convolution. On a CPU a ReLU after it stays an operator of its own: as a part of the
 // convolution (oneDNN's post-ops) it turns NaN into 0, and a diverged run would look healthy.

@@ -1,7 +1,6 @@
 #include "shared/model/norm.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/zeros.h>
@@ -64,21 +63,14 @@ at::Tensor Norm2d::after(const Conv& conv, const at::Tensor& input, const NormMo
                         {.ranks = mode.ranks, .name = name_, .momentum = kMomentum, .eps = eps_}),
         {}, then);
   }
-  if (output.is_cuda()) {
-    at::Tensor residual = then.residual;
-    if (residual.defined()) residual = residual.to(output.scalar_type());
-    return batch_norm_relu(output, {.weight = weight_,
-                                    .bias = bias_,
-                                    .running_mean = running_mean_,
-                                    .running_var = running_var_,
-                                    .momentum = kMomentum,
-                                    .eps = eps_,
-                                    .residual = residual,
-                                    .relu = then.relu});
-  }
-  return with_epilogue(at::batch_norm(output, weight_, bias_, running_mean_, running_var_,
-                                      /*training=*/true, kMomentum, eps_, /*cudnn_enabled=*/true),
-                       {}, then);
+  return batch_norm_relu(output, {.weight = weight_,
+                                  .bias = bias_,
+                                  .running_mean = running_mean_,
+                                  .running_var = running_var_,
+                                  .momentum = kMomentum,
+                                  .eps = eps_,
+                                  .residual = then.residual,
+                                  .relu = then.relu});
 }
 
 }  // namespace retina

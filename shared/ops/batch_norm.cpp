@@ -1,118 +1,19 @@
 #include "shared/ops/batch_norm.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
-#include <vector>
 
-#include "shared/ops/batch_norm_formulas.h"
 #include "shared/ops/dispatch.h"
 #include "shared/ops/kernels.h"
 #include "shared/ops/own_kernels.h"
 
 namespace retina {
-namespace kernels {
-namespace {
-
-// --- On the CPU: each channel in one thread and in the rows' order -------------------------------
-
-// Calls body(first channel, behind the last) for all.
-template <class Stored, class Body>
-void for_channels(const BatchNorm<Stored>& norm, const Body& body) {
-  at::parallel_for(0, norm.channel_count, 16, body);
-}
-
-// Calls body(channel, place of the value in x) for these channels, row by row.
-template <class Stored, class Body>
-void for_each_value(const BatchNorm<Stored>& norm, std::int64_t begin, std::int64_t end,
-                    const Body& body) {
-  for (std::int64_t row = 0; row < norm.row_count; ++row) {
-    for (std::int64_t c = begin; c < end; ++c) body(c, row * norm.channel_count + c);
-  }
-}
-
-// An element for each of `count` channels.
-std::vector<double> zeros(std::int64_t count) {
-  return std::vector<double>(static_cast<std::size_t>(count));
-}
-
-template <class Stored>
-void batch_norm_forward_cpu(const BatchNormForward<Stored>& f) {
-  using T = Loaded<Stored>;
-  const BatchNorm<Stored>& norm = f.norm;
-  const auto count = static_cast<double>(norm.row_count);
-  for_channels(norm, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<double> means = zeros(end - begin), squares = means;
-    const auto at = [begin](std::vector<double>& values, std::int64_t c) -> double& {
-      return values[static_cast<std::size_t>(c - begin)];
-    };
-    for_each_value(norm, begin, end, [&](std::int64_t c, std::int64_t place) {
-      at(means, c) += static_cast<double>(loaded(norm.values[place]));
-    });
-    for (double& mean : means) mean /= count;
-    for_each_value(norm, begin, end, [&](std::int64_t c, std::int64_t place) {
-      const double distance = static_cast<double>(loaded(norm.values[place])) - at(means, c);
-      at(squares, c) += distance * distance;
-    });
-    for (std::int64_t c = begin; c < end; ++c) {
-      put_statistics(f, c, at(means, c), at(squares, c) / count);
-    }
-    for_each_value(norm, begin, end, [&](std::int64_t c, std::int64_t place) {
-      const BatchNormChannel<T> channel =
-          batch_norm_channel(norm, c, f.means[c], f.inverse_stds[c]);
-      const T residual = f.residual == nullptr ? T(0) : loaded(f.residual[place]);
-      store(channel.output(loaded(norm.values[place]), residual, norm.relu), f.out + place);
-    });
-  });
-}
-
-template <class Stored>
-void batch_norm_backward_cpu(const BatchNormBackward<Stored>& b) {
-  using T = Loaded<Stored>;
-  const BatchNorm<Stored>& norm = b.norm;
-  for_channels(norm, [&](std::int64_t begin, std::int64_t end) {
-    const auto channel_of = [&](std::int64_t c) {
-      return batch_norm_channel(norm, c, b.means[c], b.inverse_stds[c]);
-    };
-    const auto passed = [&](std::int64_t c, std::int64_t place) {
-      const T gradient = loaded(b.output_gradients[place]);
-      if (!norm.relu) return gradient;
-      const T y = b.output != nullptr ? loaded(b.output[place])
-                                      : channel_of(c).normalised(loaded(norm.values[place]));
-      return through_relu(y, gradient);
-    };
-    std::vector<double> sums = zeros(end - begin), products = sums;
-    for_each_value(norm, begin, end, [&](std::int64_t c, std::int64_t place) {
-      const T gradient = passed(c, place);
-      const auto i = static_cast<std::size_t>(c - begin);
-      sums[i] += static_cast<double>(gradient);
-      products[i] +=
-          static_cast<double>(gradient * (loaded(norm.values[place]) - channel_of(c).mean));
-      if (b.output != nullptr) store(gradient, b.residual_gradient + place);
-    });
-    for (std::int64_t c = begin; c < end; ++c) {
-      const auto i = static_cast<std::size_t>(c - begin);
-      put_gradient_sums(b, c, sums[i], products[i]);
-    }
-    if (b.gradient == nullptr) return;
-    for_each_value(norm, begin, end, [&](std::int64_t c, std::int64_t place) {
-      const BatchNormGradient<T> gradient = {b.coefficients[2 * c], b.coefficients[2 * c + 1]};
-      store(gradient.input_gradient(channel_of(c), loaded(norm.values[place]), passed(c, place)),
-            b.gradient + place);
-    });
-  });
-}
-
-}  // namespace
-}  // namespace kernels
-
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -136,11 +37,9 @@ kernels::BatchNorm<Stored> batch_norm_arguments(const at::Tensor& values, const 
                                      .channel_count = values.size(1),
                                      .relu = relu,
                                      .partials = nullptr};
-  if (values.is_cuda()) {
-    scratch =
-        at::empty({norm.chunk_count(), norm.channel_count, 2}, values.options().dtype(at::kDouble));
-    norm.partials = scratch.mutable_data_ptr<double>();
-  }
+  scratch =
+      at::empty({norm.chunk_count(), norm.channel_count, 2}, values.options().dtype(at::kDouble));
+  norm.partials = scratch.mutable_data_ptr<double>();
   return norm;
 }
 
@@ -154,26 +53,23 @@ class BatchNormRelu : public torch::autograd::Function<BatchNormRelu> {
                      added = residual ? in_channels_last(*residual) : at::Tensor();
     const at::Tensor out = at::empty_like(values);
     const at::Tensor mean = at::empty_like(weight), inverse_std = at::empty_like(weight);
-    if (x.numel() > 0) {
-      kernels::for_stored_type_of(x, [&](auto type) {
-        using Stored = decltype(type);
-        using T = kernels::Loaded<Stored>;
-        at::Tensor scratch;
-        const kernels::BatchNormForward<Stored> arguments = {
-            .norm = batch_norm_arguments<Stored>(values, weight, bias, what.relu, scratch),
-            .residual = kernels::read_data<Stored>(added),
-            .eps = what.eps,
-            .momentum = what.momentum,
-            .means = mean.mutable_data_ptr<T>(),
-            .inverse_stds = inverse_std.mutable_data_ptr<T>(),
-            .running_mean = what.running_mean.mutable_data_ptr<T>(),
-            .running_var = what.running_var.mutable_data_ptr<T>(),
-            .out = kernels::write_data<Stored>(out)};
-        kernels::run_implementation("batch norm", values, arguments,
-                                    kernels::batch_norm_forward_cpu<Stored>,
-                                    kernels::batch_norm_forward_cuda<Stored>);
-      });
-    }
+    kernels::for_stored_type_of(x, [&](auto type) {
+      using Stored = decltype(type);
+      using T = kernels::Loaded<Stored>;
+      at::Tensor scratch;
+      const kernels::BatchNormForward<Stored> arguments = {
+          .norm = batch_norm_arguments<Stored>(values, weight, bias, what.relu, scratch),
+          .residual = kernels::read_data<Stored>(added),
+          .eps = what.eps,
+          .momentum = what.momentum,
+          .means = mean.mutable_data_ptr<T>(),
+          .inverse_stds = inverse_std.mutable_data_ptr<T>(),
+          .running_mean = what.running_mean.mutable_data_ptr<T>(),
+          .running_var = what.running_var.mutable_data_ptr<T>(),
+          .out = kernels::write_data<Stored>(out)};
+      kernels::run_on_gpu("batch norm", values, arguments,
+                          kernels::batch_norm_forward_cuda<Stored>);
+    });
     // Of x's own memory format it is `out` itself, which is kept where backward needs it.
     const at::Tensor y = out.contiguous(x.suggest_memory_format());
     variable_list saved = {x, weight, bias, mean, inverse_std};
@@ -191,13 +87,6 @@ class BatchNormRelu : public torch::autograd::Function<BatchNormRelu> {
                      &inverse_std = saved[4];
     const bool relu = context->saved_data["relu"].toBool(),
                has_residual = context->saved_data["residual"].toBool();
-    if (x.numel() == 0) {
-      return {at::empty_like(x),
-              at::zeros_like(weight),
-              at::zeros_like(bias),
-              has_residual ? at::empty_like(x) : at::Tensor(),
-              {}};
-    }
     const at::Tensor values = in_channels_last(x),
                      gradients = in_channels_last(output_gradients[0]),
                      weight_gradient = at::empty_like(weight), bias_gradient = at::empty_like(bias);
@@ -224,9 +113,8 @@ class BatchNormRelu : public torch::autograd::Function<BatchNormRelu> {
           .weight_gradient = weight_gradient.mutable_data_ptr<T>(),
           .bias_gradient = bias_gradient.mutable_data_ptr<T>(),
           .gradient = kernels::write_data<Stored>(input_gradient)};
-      kernels::run_implementation("batch norm's gradient", values, arguments,
-                                  kernels::batch_norm_backward_cpu<Stored>,
-                                  kernels::batch_norm_backward_cuda<Stored>);
+      kernels::run_on_gpu("batch norm's gradient", values, arguments,
+                          kernels::batch_norm_backward_cuda<Stored>);
     });
     const auto in_format_of_x = [&x](const at::Tensor& gradient) {
       return gradient.defined() ? gradient.contiguous(x.suggest_memory_format()) : gradient;
@@ -253,19 +141,22 @@ at::Tensor batch_norm_relu(const at::Tensor& x, const BatchNorm& what) {
   }
   RETINA_CHECK(what.running_mean.is_contiguous() && what.running_var.is_contiguous());
   const at::Tensor& residual = what.residual;
-  RETINA_CHECK(!residual.defined() ||
-                   (residual.sizes() == x.sizes() && residual.scalar_type() == x.scalar_type() &&
-                    residual.device() == x.device()),
-               "residual ", residual.sizes());
-  if (is_replaced(OwnKernel::kBatchNorm, x)) {
+  RETINA_CHECK(
+      !residual.defined() || (residual.sizes() == x.sizes() && residual.device() == x.device()),
+      "residual ", residual.sizes());
+  if (x.numel() == 0) {  // has no statistics
+    const at::Tensor y = x + (what.weight + what.bias).sum();
+    return residual.defined() ? y + residual : y;
+  }
+  if (is_left_to_libtorch(OwnKernel::kBatchNorm, x)) {
     at::Tensor y =
         at::batch_norm(x, what.weight, what.bias, what.running_mean, what.running_var,
                        /*training=*/true, what.momentum, what.eps, /*cudnn_enabled=*/true);
-    if (residual.defined()) y = y + residual;
-    return what.relu ? y.relu() : y;
+    if (residual.defined()) y += residual;
+    return what.relu ? y.relu_() : y;
   }
-  return BatchNormRelu::apply(x, what.weight, what.bias,
-                              residual.defined() ? Optional(residual) : std::nullopt, what);
+  const Optional added = residual.defined() ? Optional(residual.to(x.scalar_type())) : std::nullopt;
+  return BatchNormRelu::apply(x, what.weight, what.bias, added, what);
 }
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-// The arithmetic that group_norm_relu on CPUs and on GPUs share. Like formulas.h: read by nvcc too.
+// The arithmetic of group_norm_relu on GPUs. Like formulas.h: read by nvcc.
 #pragma once
 
 #include <cmath>

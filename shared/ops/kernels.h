@@ -63,7 +63,7 @@ struct IgnorePartial {
 template <class T>
 struct Nms {
   const T* boxes;              // [N, M, 4], of each image by falling score
-  const std::int64_t* labels;  // [N, M], negative: no box; or nullptr: all of one class
+  const std::int64_t* labels;  // [N, M], negative: no box
   std::int64_t image_count, count;
   double iou_threshold;
   std::uint64_t* mask;  // CUDA only: [N, M + 1, ceil(M / 64)] scratch
@@ -228,7 +228,7 @@ RETINA_HOST_DEVICE std::int64_t chunks_of_rows(std::int64_t row_count, std::int6
   return (row_count + rows - 1) / rows;
 }
 
-// The gradient of max(0, x + bias) on GPUs. y and what is like it lies channels-last: R = N H W
+// The gradient of max(0, x + bias). y and what is like it lies channels-last: R = N H W
 // rows of C channels.
 template <class Stored, class T = Loaded<Stored>>
 struct BiasReluBackward {
@@ -255,7 +255,7 @@ struct GroupNorm {
   const T* weight;                                                    // [C]
   const T* bias;                                                      // [C]
   std::int64_t image_count, pixel_count, channel_count, group_count;  // N, P, C, G
-  double* partials;  // CUDA only: scratch [N, ceil(P / group_norm_chunk_px(P)), C, 2]
+  double* partials;  // scratch [N, ceil(P / group_norm_chunk_px(P)), C, 2]
 
   RETINA_HOST_DEVICE std::int64_t channels_per_group() const { return channel_count / group_count; }
 };
@@ -276,7 +276,7 @@ struct GroupNormBackward {
   const T* inverse_stds;           // [N, G]
   const Stored* output_gradients;  // dy [N, P, C]
   double* channel_sums;            // [N, C, 2] scratch: over pixels of dy' and dy' x_hat
-  T* coefficients;                 // CUDA only: [N, G, 2] scratch
+  T* coefficients;                 // [N, G, 2] scratch
   T* weight_gradient;              // [C] out
   T* bias_gradient;                // [C] out
   Stored* gradient;                // dx [N, P, C] out
@@ -298,7 +298,7 @@ struct BatchNorm {
   const T* bias;                          // [C]
   std::int64_t row_count, channel_count;  // R, C
   bool relu;
-  double* partials;  // CUDA only: scratch [chunk_count(), C, 2]
+  double* partials;  // scratch [chunk_count(), C, 2]
 
   RETINA_HOST_DEVICE std::int64_t chunk_rows() const {
     return rows_of_chunk(row_count, channel_count);

@@ -21,15 +21,14 @@ __global__ void overlap_mask(Nms<T> n) {
   if (i >= n.count) return;
   const std::int64_t words = words_for(n.count);
   const T* boxes = n.boxes + 4 * image * n.count;
-  const std::int64_t* labels = n.labels == nullptr ? nullptr : n.labels + image * n.count;
+  const std::int64_t* labels = n.labels + image * n.count;
   std::uint64_t bits = 0;
   if (column >= row) {
     const T* box = boxes + 4 * i;
     const T area = box_area(box);
     for (int b = 0; b < kBlock; ++b) {
       const std::int64_t j = column * kBlock + b;
-      if (j <= i || j >= n.count) continue;
-      if (labels != nullptr && labels[i] != labels[j]) continue;
+      if (j <= i || j >= n.count || labels[i] != labels[j]) continue;
       const T* other = boxes + 4 * j;
       const T iou = box_iou(box, area, other, box_area(other));
       if (static_cast<double>(iou) > n.iou_threshold) bits |= std::uint64_t{1} << b;
@@ -47,7 +46,7 @@ __global__ void scan_mask(Nms<T> n) {
   for (std::int64_t w = threadIdx.x; w < words; w += kScanThreads) dropped[w] = 0;
   __syncthreads();
   for (std::int64_t i = 0; i < n.count; ++i) {
-    const bool is_box = n.labels == nullptr || n.labels[image * n.count + i] >= 0;
+    const bool is_box = n.labels[image * n.count + i] >= 0;
     const bool keep = is_box && (dropped[i / kBlock] >> (i % kBlock) & 1) == 0;
     __syncthreads();
     if (threadIdx.x == 0) n.keep[image * n.count + i] = keep;

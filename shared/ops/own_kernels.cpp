@@ -241,6 +241,10 @@ bool is_replaced(OwnKernel kernel, const at::Tensor& tensor) {
   return tensor.is_cuda() && replaced[static_cast<std::size_t>(kernel)];
 }
 
+bool is_left_to_libtorch(OwnKernel kernel, const at::Tensor& tensor) {
+  return !tensor.is_cuda() || tensor.numel() == 0 || is_replaced(kernel, tensor);
+}
+
 void replace_wrong_kernels(c10::Device device, at::ScalarType type, Communicator& ranks) {
   const auto begin = std::chrono::steady_clock::now();
   std::array<std::int64_t, kOwnKernelCount> wrong = {};

@@ -23,6 +23,10 @@ constexpr int kOwnKernelCount = 8;
 // Whether operations on `tensor` must do without these kernels.
 bool is_replaced(OwnKernel kernels, const at::Tensor& tensor);
 
+// Whether LibTorch does what it can, too, the norms, bias and ReLU: there, on a CPU, and where
+// `tensor` has no values.
+bool is_left_to_libtorch(OwnKernel kernels, const at::Tensor& tensor);
+
 // On a GPU: compares the kernels, forward and backward, on random tensors of `type` (kFloat,
 // kBFloat16 or kHalf), with what replaces them from here on, in this process, if they differ on any
 // rank: LibTorch's operations for the norms and for bias and ReLU; for what LibTorch has not,

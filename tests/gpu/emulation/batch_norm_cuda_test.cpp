@@ -167,8 +167,9 @@ void expect_close_to_cpu_for_all() {
   // Single values; one column; less than a tile of columns; an uneven number.
   for (const std::int64_t channel_count : {1, 3, 8, 12, 64, 200}) {
     const std::int64_t chunk = Sizes{1, channel_count}.chunk_rows();
+    // Not two, which may be so near that f32 has no digits of their gradient.
     for (const std::int64_t row_count :
-         {std::int64_t{1}, std::int64_t{2}, std::int64_t{37}, chunk, 2 * chunk + 5}) {
+         {std::int64_t{1}, std::int64_t{3}, std::int64_t{37}, chunk, 2 * chunk + 5}) {
       expect_close_to_cpu<Stored>({row_count, channel_count});
     }
     for (const bool has_residual : {false, true}) {

@@ -169,7 +169,7 @@ NMS = [Mutant("nms", *fields) for fields in [
     ("a word too few", "(count + kBlock - 1) / kBlock", "count / kBlock"),
     ("class 0 has no boxes", "n.labels[image * n.count + i] >= 0", "n.labels[image * n.count + i] > 0"),
     ("every thread writes keep", "if (threadIdx.x == 0) n.keep", "n.keep"),
-    ("labels do not matter", "labels != nullptr && labels[i] != labels[j]", "labels != nullptr && labels[i] != labels[i]"),
+    ("labels do not matter", "labels[i] != labels[j]", "labels[i] != labels[i]"),
     ("an f32 threshold", "static_cast<double>(iou) > n.iou_threshold", "iou > static_cast<T>(n.iou_threshold)"),
 ]]
 HEAD_LOSSES = [Mutant("head_losses", *fields) for fields in [

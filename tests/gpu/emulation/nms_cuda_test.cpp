@@ -14,7 +14,6 @@ std::size_t mask_words(std::int64_t image_count, std::int64_t count) {
 
 struct Case {
   std::int64_t image_count, count;
-  bool has_labels = true;
   double iou_threshold = 0.5;
 };
 
@@ -27,7 +26,7 @@ void expect_same_boxes(const Case& c) {
   const DeviceArray<std::uint64_t> mask(mask_words(c.image_count, c.count));
   const DeviceArray<std::uint8_t> found(labels.size());
   Nms<T> n = {.boxes = boxes.data(),
-              .labels = c.has_labels ? labels.data() : nullptr,
+              .labels = labels.data(),
               .image_count = c.image_count,
               .count = c.count,
               .iou_threshold = c.iou_threshold,
@@ -48,18 +47,18 @@ TEST_F(EmulatedNms, KeepsWhatTheCpuKeepsForAnyCounts) {
       expect_same_boxes<float>(one);
       expect_same_boxes<double>(one);
     }
-    expect_same_boxes<float>(
-        {.image_count = 1, .count = count, .has_labels = false, .iou_threshold = 0.31});
+    expect_same_boxes<float>({.image_count = 1, .count = count, .iou_threshold = 0.31});
   }
 }
 
 // An IoU of 31 / 100 is an f32 above 0.31.
 TEST_F(EmulatedNms, ComparesTheThresholdInF64) {
   const DeviceArray<float> boxes(Content::kInput, {0, 0, 100, 1, 0, 0, 31, 1});
+  const DeviceArray<std::int64_t> labels(Content::kInput, {0, 0});
   const DeviceArray<std::uint64_t> mask(mask_words(1, 2));
   const DeviceArray<std::uint8_t> keep(2);
   EXPECT_STREQ(kernels::nms_cuda(Nms<float>{.boxes = boxes.data(),
-                                            .labels = nullptr,
+                                            .labels = labels.data(),
                                             .image_count = 1,
                                             .count = 2,
                                             .iou_threshold = 0.31,
@@ -82,10 +81,11 @@ TEST_F(EmulatedNms, CountsBeyond31Bits) {
     const auto count = static_cast<std::size_t>(image_count * kBoxes);
     const DeviceArray<float> boxes(Content::kInput, Zeros{4 * count});
     copy_to_end(Draws(4).boxes<float>(kBoxes), boxes);
+    const DeviceArray<std::int64_t> labels(Content::kInput, Zeros{count});
     const DeviceArray<std::uint64_t> mask(mask_words(image_count, kBoxes));
     const DeviceArray<std::uint8_t> keep(count);
     EXPECT_STREQ(kernels::nms_cuda(Nms<float>{.boxes = boxes.data(),
-                                              .labels = nullptr,
+                                              .labels = labels.data(),
                                               .image_count = image_count,
                                               .count = kBoxes,
                                               .iou_threshold = 0.5,

@@ -1,6 +1,6 @@
 // What the kernels are to give, on the CPU: reference_ops.cpp asks the operations of shared/ops,
-// reference_formulas.cpp, in builds without LibTorch, goes through their formulas one value at a
-// time.
+// for the norms LibTorch's; reference_formulas.cpp, in builds without LibTorch, goes through their
+// formulas one value at a time.
 #pragma once
 
 #include "shared/ops/kernels.h"

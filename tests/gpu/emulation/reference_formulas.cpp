@@ -128,9 +128,7 @@ template <class T>
 void compute(const Nms<T>& n) {
   for (std::int64_t image = 0; image < n.image_count; ++image) {
     const std::int64_t first = image * n.count;
-    const auto label = [&](std::int64_t i) {
-      return n.labels == nullptr ? 0 : n.labels[first + i];
-    };
+    const auto label = [&](std::int64_t i) { return n.labels[first + i]; };
     for (std::int64_t i = 0; i < n.count; ++i) n.keep[first + i] = label(i) >= 0;
     for (std::int64_t i = 0; i < n.count; ++i) {
       const T* const box = n.boxes + 4 * (first + i);

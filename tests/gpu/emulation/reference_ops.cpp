@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "shared/ops/atss.h"
-#include "shared/ops/batch_norm.h"
 #include "shared/ops/bias_relu.h"
 #include "shared/ops/dispatch.h"
 #include "shared/ops/dropout.h"
-#include "shared/ops/group_norm.h"
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
@@ -35,7 +33,7 @@ at::Tensor tensor(const T* data, std::vector<std::int64_t> shape) {
 
 template <class T>
 void copy(const at::Tensor& from, T* to) {
-  const at::Tensor dense = from.contiguous();
+  const at::Tensor dense = from.to(c10::CppTypeToScalarType<Element<T>>::value).contiguous();
   std::copy_n(reinterpret_cast<const T*>(dense.const_data_ptr<Element<T>>()), dense.numel(), to);
 }
 
@@ -123,9 +121,8 @@ template void compute(const kernels::IgnorePartial<double>&);
 
 template <class T>
 void compute(const kernels::Nms<T>& n) {
-  const at::Tensor labels = n.labels == nullptr ? torch::zeros({n.image_count, n.count}, at::kLong)
-                                                : tensor(n.labels, {n.image_count, n.count});
-  const at::Tensor boxes = tensor(n.boxes, {n.image_count, n.count, 4});
+  const at::Tensor boxes = tensor(n.boxes, {n.image_count, n.count, 4}),
+                   labels = tensor(n.labels, {n.image_count, n.count});
   copy(suppress_together(boxes, labels, n.iou_threshold), n.keep);
 }
 template void compute(const kernels::Nms<float>&);
@@ -239,10 +236,9 @@ void compute(const kernels::BiasReluBackward<Stored>& b) {
   const auto shaped = [&](const Stored* data) {
     return channels_last(data, 1, b.row_count, b.channel_count);
   };
-  const BiasReluGradients gradients =
-      bias_relu_backward(shaped(b.output), shaped(b.output_gradients), /*wants_bias=*/true);
-  copy_channels_last(gradients.input, b.gradient);
-  copy(gradients.bias, b.bias_gradient);
+  const at::Tensor passed = shaped(b.output_gradients).masked_fill(shaped(b.output).le(0), 0);
+  copy_channels_last(passed, b.gradient);
+  copy(passed.sum({0, 2, 3}, /*keepdim=*/false, at::kDouble), b.bias_gradient);
 }
 template void compute(const kernels::BiasReluBackward<float>&);
 template void compute(const kernels::BiasReluBackward<double>&);
@@ -251,17 +247,22 @@ template void compute(const kernels::BiasReluBackward<Float16>&);
 
 namespace {
 
+// In f64, next to which a kernel's own rounding is all there is.
 template <class Stored>
 struct NormInputs {
   at::Tensor x, weight, bias;
 
   explicit NormInputs(const kernels::GroupNorm<Stored>& norm)
-      : x(channels_last(norm.values, norm.image_count, norm.pixel_count, norm.channel_count)),
-        weight(tensor(norm.weight, {norm.channel_count})),
-        bias(tensor(norm.bias, {norm.channel_count})) {}
+      : x(image(norm, norm.values)),
+        weight(tensor(norm.weight, {norm.channel_count}).to(at::kDouble)),
+        bias(tensor(norm.bias, {norm.channel_count}).to(at::kDouble)) {}
 
+  static at::Tensor image(const kernels::GroupNorm<Stored>& norm, const Stored* data) {
+    return channels_last(data, norm.image_count, norm.pixel_count, norm.channel_count)
+        .to(at::kDouble);
+  }
   at::Tensor output(const kernels::GroupNorm<Stored>& norm, double eps) const {
-    return group_norm_relu(x, norm.group_count, weight, bias, eps);
+    return at::group_norm(x, norm.group_count, weight, bias, eps).relu();
   }
 };
 
@@ -269,7 +270,8 @@ struct NormInputs {
 
 template <class Stored>
 void compute(const kernels::GroupNormForward<Stored>& f) {
-  copy_channels_last(NormInputs(f.norm).output(f.norm, f.eps), f.out);
+  const NormInputs inputs(f.norm);
+  if (inputs.x.numel() > 0) copy_channels_last(inputs.output(f.norm, f.eps), f.out);
 }
 template void compute(const kernels::GroupNormForward<float>&);
 template void compute(const kernels::GroupNormForward<double>&);
@@ -281,9 +283,9 @@ void compute(const kernels::GroupNormBackward<Stored>& b, double eps) {
   const kernels::GroupNorm<Stored>& norm = b.norm;
   const NormInputs inputs(norm);
   for (const at::Tensor& input : {inputs.x, inputs.weight, inputs.bias}) input.requires_grad_();
-  const auto gradients = torch::autograd::grad(
-      {inputs.output(norm, eps)}, {inputs.x, inputs.weight, inputs.bias},
-      {channels_last(b.output_gradients, norm.image_count, norm.pixel_count, norm.channel_count)});
+  const auto gradients =
+      torch::autograd::grad({inputs.output(norm, eps)}, {inputs.x, inputs.weight, inputs.bias},
+                            {NormInputs<Stored>::image(norm, b.output_gradients)});
   copy_channels_last(gradients[0], b.gradient);
   copy(gradients[1], b.weight_gradient);
   copy(gradients[2], b.bias_gradient);
@@ -295,25 +297,26 @@ template void compute(const kernels::GroupNormBackward<Float16>&, double);
 
 namespace {
 
-// batch_norm_relu of x, with what it takes.
+// Likewise; the residual is undefined where there is none.
 template <class Stored>
 struct BatchNormInputs {
-  at::Tensor x;
-  BatchNorm what;
+  at::Tensor x, weight, bias, residual;
 
-  BatchNormInputs(const kernels::BatchNorm<Stored>& norm, const Stored* residual, double eps)
-      : x(rows(norm, norm.values)) {
-    what.weight = tensor(norm.weight, {norm.channel_count});
-    what.bias = tensor(norm.bias, {norm.channel_count});
-    what.running_mean = torch::zeros_like(what.weight);
-    what.running_var = torch::ones_like(what.weight);
-    what.eps = eps;
-    if (residual != nullptr) what.residual = rows(norm, residual);
-    what.relu = norm.relu;
+  BatchNormInputs(const kernels::BatchNorm<Stored>& norm, const Stored* added)
+      : x(rows(norm, norm.values)),
+        weight(tensor(norm.weight, {norm.channel_count}).to(at::kDouble)),
+        bias(tensor(norm.bias, {norm.channel_count}).to(at::kDouble)) {
+    if (added != nullptr) residual = rows(norm, added);
   }
   // [R, C] in memory as [1, C, R, 1] channels-last.
   static at::Tensor rows(const kernels::BatchNorm<Stored>& norm, const Stored* data) {
-    return channels_last(data, 1, norm.row_count, norm.channel_count);
+    return channels_last(data, 1, norm.row_count, norm.channel_count).to(at::kDouble);
+  }
+  at::Tensor output(bool relu, double eps) const {
+    at::Tensor y = at::batch_norm(x, weight, bias, {}, {}, /*training=*/true, /*momentum=*/0, eps,
+                                  /*cudnn_enabled=*/false);
+    if (residual.defined()) y = y + residual;
+    return relu ? y.relu() : y;
   }
 };
 
@@ -321,11 +324,16 @@ struct BatchNormInputs {
 
 template <class Stored>
 void compute(const kernels::BatchNormForward<Stored>& f) {
-  BatchNormInputs<Stored> inputs(f.norm, f.residual, f.eps);
-  inputs.what.momentum = f.momentum;
-  inputs.what.running_mean = tensor(f.running_mean, {f.norm.channel_count});
-  inputs.what.running_var = tensor(f.running_var, {f.norm.channel_count});
-  copy_channels_last(batch_norm_relu(inputs.x, inputs.what), f.out);
+  const BatchNormInputs<Stored> inputs(f.norm, f.residual);
+  const auto move = [&f](auto* running, const at::Tensor& found) {
+    const at::Tensor before = tensor(running, {f.norm.channel_count}).to(at::kDouble);
+    copy(before * (1 - f.momentum) + found * f.momentum, running);
+  };
+  const auto count = static_cast<double>(f.norm.row_count);
+  move(f.running_mean, inputs.x.mean({0, 2, 3}));
+  move(f.running_var,
+       inputs.x.var({0, 2, 3}, /*unbiased=*/false) * count / std::max(count - 1, 1.));
+  copy_channels_last(inputs.output(f.norm.relu, f.eps), f.out);
 }
 template void compute(const kernels::BatchNormForward<float>&);
 template void compute(const kernels::BatchNormForward<double>&);
@@ -334,12 +342,12 @@ template void compute(const kernels::BatchNormForward<Float16>&);
 
 template <class Stored>
 void compute(const kernels::BatchNormBackward<Stored>& b, const Stored* residual, double eps) {
-  BatchNormInputs<Stored> inputs(b.norm, residual, eps);
-  std::vector<at::Tensor> leaves = {inputs.x, inputs.what.weight, inputs.what.bias};
-  if (residual != nullptr) leaves.push_back(inputs.what.residual);
+  const BatchNormInputs<Stored> inputs(b.norm, residual);
+  std::vector<at::Tensor> leaves = {inputs.x, inputs.weight, inputs.bias};
+  if (residual != nullptr) leaves.push_back(inputs.residual);
   for (const at::Tensor& leaf : leaves) leaf.requires_grad_();
   const auto gradients =
-      torch::autograd::grad({batch_norm_relu(inputs.x, inputs.what)}, leaves,
+      torch::autograd::grad({inputs.output(b.norm.relu, eps)}, leaves,
                             {BatchNormInputs<Stored>::rows(b.norm, b.output_gradients)});
   copy_channels_last(gradients[0], b.gradient);
   copy(gradients[1], b.weight_gradient);

@@ -1,6 +1,5 @@
 #include "shared/ops/group_norm.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
@@ -17,6 +16,7 @@ namespace retina {
 namespace {
 
 constexpr double kEps = 1e-5;
+const c10::Device kFakeGpu(c10::kCUDA, 0);
 constexpr at::MemoryFormat kFormats[] = {at::MemoryFormat::Contiguous,
                                          at::MemoryFormat::ChannelsLast};
 
@@ -62,23 +62,22 @@ struct Result {
   }
 };
 
-// With `output_gradient` for dy.
+// On x's device, with `output_gradient` for dy.
 Result result_of(Operation operation, const at::Tensor& x, std::int64_t group_count,
                  const Parameters& parameters, const at::Tensor& output_gradient) {
   const at::Tensor input = x.detach().requires_grad_();
-  const at::Tensor weight = parameters.weight.detach().clone().requires_grad_();
-  const at::Tensor bias = parameters.bias.detach().clone().requires_grad_();
+  const auto leaf = [&](const at::Tensor& parameter) {
+    return parameter.to(x.device(), /*non_blocking=*/false, /*copy=*/true).requires_grad_();
+  };
+  const at::Tensor weight = leaf(parameters.weight), bias = leaf(parameters.bias);
   const at::Tensor y = operation(input, group_count, weight, bias, kEps);
-  const auto gradients = torch::autograd::grad({y}, {input, weight, bias}, {output_gradient});
-  return {y.detach(), gradients[0], gradients[1], gradients[2]};
+  const auto gradients =
+      torch::autograd::grad({y}, {input, weight, bias}, {output_gradient.to(x.device())});
+  return {y.detach().cpu(), gradients[0].cpu(), gradients[1].cpu(), gradients[2].cpu()};
 }
 
 void expect_equal(const Result& found, const Result& expected) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(found.all()[i].equal(expected.all()[i])) << i;
-}
-
-double largest(const at::Tensor& difference) {
-  return difference.abs().max().item<double>();
 }
 
 TEST(GroupNormRelu, EqualsGroupNormAndReluWithAllGradients) {
@@ -89,76 +88,33 @@ TEST(GroupNormRelu, EqualsGroupNormAndReluWithAllGradients) {
     const Result expected = result_of(aten_group_norm_relu, x, sizes.group_count, parameters, dy);
     EXPECT_TRUE(expected.y.eq(0).any().item<bool>() && expected.y.gt(0).any().item<bool>());
     for (const auto format : kFormats) {
-      const Result found = result_of(group_norm_relu, x.contiguous(format), sizes.group_count,
-                                     parameters, dy.contiguous(format));
+      const Result found = result_of(group_norm_relu, x.contiguous(format).to(kFakeGpu),
+                                     sizes.group_count, parameters, dy.contiguous(format));
       for (std::size_t i = 0; i < 4; ++i) {
-        EXPECT_TRUE(found.all()[i].allclose(expected.all()[i], 1e-11, 1e-11))
-            << i << ": " << largest(found.all()[i] - expected.all()[i]);
+        EXPECT_TRUE(found.all()[i].allclose(expected.all()[i], 1e-11, 1e-11)) << i;
       }
     }
   }
 }
 
-TEST(GroupNormRelu, HasTheGradientsOfCentralDifferences) {
-  const at::Tensor x = values_of({2, 6, 3, 2}), dy = values_of({2, 6, 3, 2}, 25);
-  const Parameters parameters = parameters_of(6);
-  const Result found = result_of(group_norm_relu, x, 2, parameters, dy);
-  const auto loss = [&](const at::Tensor& input, const Parameters& p) {
-    return (dy * group_norm_relu(input, 2, p.weight, p.bias, kEps)).sum().item<double>();
-  };
-  const at::Tensor by_x =
-      central_differences([&](const at::Tensor& input) { return loss(input, parameters); }, x);
-  const at::Tensor by_weight = central_differences(
-      [&](const at::Tensor& weight) {
-        return loss(x, {weight, parameters.bias});
-      },
-      parameters.weight);
-  const at::Tensor by_bias = central_differences(
-      [&](const at::Tensor& bias) {
-        return loss(x, {parameters.weight, bias});
-      },
-      parameters.bias);
-  EXPECT_LE(largest(found.input_gradient - by_x), 1e-7);
-  EXPECT_LE(largest(found.weight_gradient - by_weight), 1e-7);
-  EXPECT_LE(largest(found.bias_gradient - by_bias), 1e-7);
-}
-
-TEST(GroupNormRelu, LosesNothingToALargeMean) {
-  const Parameters wide = parameters_of(64);
-  const Parameters parameters = {wide.weight.to(at::kFloat), wide.bias.to(at::kFloat)};
-  const at::Tensor x = (1000 + values_of({2, 64, 30, 31})).to(at::kFloat);
-  const at::Tensor dy = values_of({2, 64, 30, 31}, 26).to(at::kFloat);
-  const at::Tensor expected =
-      aten_group_norm_relu(x.to(at::kDouble), 8, parameters.weight.to(at::kDouble),
-                           parameters.bias.to(at::kDouble), kEps);
-  const at::Tensor found = result_of(group_norm_relu, x, 8, parameters, dy).y;
-  const at::Tensor aten = result_of(aten_group_norm_relu, x, 8, parameters, dy).y;
-  // Rounding the mean alone costs 3e-5 / std times the weight.
-  EXPECT_LE(largest(found - expected), 6e-5);
-  EXPECT_LE(largest(found - expected), largest(aten - expected));
-}
-
-TEST(GroupNormRelu, Of16BitIsThatOfF32Rounded) {
-  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-    SCOPED_TRACE(type);
+TEST(GroupNormRelu, HasTheBitsOfLibTorchOnACpu) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const Parameters wide = parameters_of(16);
     const Parameters parameters = {wide.weight.to(at::kFloat), wide.bias.to(at::kFloat)};
     const at::Tensor x = values_of({2, 16, 6, 7}).to(type),
                      dy = values_of({2, 16, 6, 7}, 27).to(type);
     for (const auto format : kFormats) {
-      const Result found = result_of(group_norm_relu, x.contiguous(format), 4, parameters, dy);
-      const Result expected = result_of(group_norm_relu, x.to(at::kFloat).contiguous(format), 4,
-                                        parameters, dy.to(at::kFloat));
-      EXPECT_EQ(found.weight_gradient.scalar_type(), at::kFloat);
-      expect_equal(found, {expected.y.to(type), expected.input_gradient.to(type),
-                           expected.weight_gradient, expected.bias_gradient});
+      SCOPED_TRACE(testing::Message() << type << ", " << format);
+      const at::Tensor values = x.contiguous(format);
+      expect_equal(result_of(group_norm_relu, values, 4, parameters, dy),
+                   result_of(aten_group_norm_relu, values, 4, parameters, dy));
     }
   }
 }
 
 TEST(GroupNormRelu, DoesNotDependOnTheMemoryAndKeepsItsFormat) {
   const Parameters parameters = parameters_of(6);
-  const at::Tensor x = values_of({2, 6, 5, 4}), dy = values_of({2, 6, 5, 4}, 28);
+  const at::Tensor x = values_of({2, 6, 5, 4}).to(kFakeGpu), dy = values_of({2, 6, 5, 4}, 28);
   const Result expected = result_of(group_norm_relu, x, 3, parameters, dy);
   EXPECT_TRUE(expected.y.is_contiguous() && expected.input_gradient.is_contiguous());
   const auto last = at::MemoryFormat::ChannelsLast;
@@ -166,38 +122,11 @@ TEST(GroupNormRelu, DoesNotDependOnTheMemoryAndKeepsItsFormat) {
   EXPECT_TRUE(channels_last.y.is_contiguous(last));
   EXPECT_TRUE(channels_last.input_gradient.is_contiguous(last));
   expect_equal(channels_last, expected);
-  const at::Tensor part = torch::zeros({2, 6, 5, 9}, at::kDouble).slice(3, 1, 9, 2);
+  const at::Tensor part = torch::zeros({2, 6, 5, 9}, x.options()).slice(3, 1, 9, 2);
   part.copy_(x);
   expect_equal(result_of(group_norm_relu, part, 3, parameters, dy), expected);
   const at::Tensor turned = x.permute({0, 3, 2, 1}).contiguous().permute({0, 3, 2, 1});
   expect_equal(result_of(group_norm_relu, turned, 3, parameters, dy.contiguous(last)), expected);
-}
-
-TEST(GroupNormRelu, HasTheSameBitsForAnyNumberOfThreads) {
-  const Parameters wide = parameters_of(64);
-  const Parameters parameters = {wide.weight.to(at::kFloat), wide.bias.to(at::kFloat)};
-  const at::Tensor x = values_of({3, 64, 17, 19}).to(at::kFloat),
-                   dy = values_of({3, 64, 17, 19}, 29).to(at::kFloat);
-  const int before = at::get_num_threads();
-  std::vector<Result> results;
-  for (const int threads : {1, 2, 4}) {
-    at::set_num_threads(threads);
-    results.push_back(result_of(group_norm_relu, x, 8, parameters, dy));
-  }
-  at::set_num_threads(before);
-  for (const Result& result : results) expect_equal(result, results.front());
-}
-
-TEST(GroupNormRelu, OfAnImageDoesNotDependOnItsBatch) {
-  const Parameters parameters = parameters_of(6);
-  const at::Tensor x = values_of({3, 6, 5, 4}), dy = values_of({3, 6, 5, 4}, 30);
-  const Result whole = result_of(group_norm_relu, x, 3, parameters, dy);
-  for (std::int64_t n = 0; n < 3; ++n) {
-    const Result one =
-        result_of(group_norm_relu, x.slice(0, n, n + 1), 3, parameters, dy.slice(0, n, n + 1));
-    EXPECT_TRUE(one.y.equal(whole.y.slice(0, n, n + 1))) << n;
-    EXPECT_TRUE(one.input_gradient.equal(whole.input_gradient.slice(0, n, n + 1))) << n;
-  }
 }
 
 TEST(GroupNormRelu, HidesNoValueThatIsNotFinite) {
@@ -206,7 +135,7 @@ TEST(GroupNormRelu, HidesNoValueThatIsNotFinite) {
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     const at::Tensor x = values_of({2, 6, 3, 3});
     x[1][4][2][0] = value;
-    const at::Tensor y = group_norm_relu(x, 2, parameters.weight, parameters.bias, kEps);
+    const at::Tensor y = result_of(group_norm_relu, x.to(kFakeGpu), 2, parameters, x).y;
     EXPECT_TRUE(y[1].slice(0, 3, 6).isnan().all().item<bool>()) << value;
     EXPECT_FALSE(y[0].isnan().any().item<bool>()) << value;
     EXPECT_FALSE(y[1].slice(0, 0, 3).isnan().any().item<bool>()) << value;
@@ -217,7 +146,7 @@ TEST(GroupNormRelu, OfNothingIsNothingWithGradientsOfZero) {
   const Parameters parameters = parameters_of(6);
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{0, 6, 3, 3}, std::vector<std::int64_t>{2, 6, 0, 3}}) {
-    const at::Tensor nothing = torch::empty(shape, at::kDouble);
+    const at::Tensor nothing = torch::empty(shape, at::kDouble).to(kFakeGpu);
     const Result result = result_of(group_norm_relu, nothing, 2, parameters, nothing);
     EXPECT_EQ(result.y.sizes(), at::IntArrayRef(shape));
     EXPECT_EQ(result.input_gradient.sizes(), at::IntArrayRef(shape));
@@ -228,8 +157,9 @@ TEST(GroupNormRelu, OfNothingIsNothingWithGradientsOfZero) {
 
 TEST(GroupNormRelu, RefusesToDifferentiateItsGradient) {
   const Parameters parameters = parameters_of(6);
-  const at::Tensor x = values_of({1, 6, 2, 2}).requires_grad_();
-  const at::Tensor y = group_norm_relu(x, 2, parameters.weight, parameters.bias, kEps);
+  const at::Tensor x = values_of({1, 6, 2, 2}).to(kFakeGpu).requires_grad_();
+  const at::Tensor y =
+      group_norm_relu(x, 2, parameters.weight.to(kFakeGpu), parameters.bias.to(kFakeGpu), kEps);
   EXPECT_THROW(torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true,
                                      /*create_graph=*/true),
                Error);
