@@ -16,7 +16,7 @@ constexpr std::array kGrowths = {1.5, 2.0, 2.5};
 constexpr double kNoDifference = 0.002;
 constexpr std::size_t kEvaluatedBoxes = 100000;
 
-// All ladders, the nearest to the default first.
+// Returns all ladders, the nearest to the default first.
 std::vector<std::vector<double>> ladders() {
   struct Candidate {
     double distance = 0;  // octaves
@@ -39,7 +39,8 @@ std::vector<std::vector<double>> ladders() {
   return sizes;
 }
 
-// Of every size: only the shape counts.
+// Returns the coverage of the default sizes; callers rescale a box to them, so that only its shape
+// counts.
 const AnchorCoverage& every_size() {
   static const AnchorCoverage coverage({32, 64, 128, 256, 512});
   return coverage;
@@ -70,7 +71,8 @@ Fit fit_of(const BoxSize& box, const AnchorCoverage& coverage) {
   const double side = std::sqrt(width * height);
   const double scale = kMiddlePx / side;
   if (!(every_size().best_iou(width * scale, height * scale) >= kBackgroundIou)) return Fit::kThin;
-  // Of its shape and a little larger: better covered when it is too small.
+  // Compares with a slightly larger box of the same shape: a box that is too small is covered
+  // better so.
   constexpr double kLarger = 1.1;
   const bool is_small =
       coverage.best_iou(width * kLarger, height * kLarger) > coverage.best_iou(width, height);

@@ -19,12 +19,12 @@ RETINA_HOST_DEVICE float float_of_bits(std::uint32_t bits) {
   return value;
 }
 
-// Exact.
+// Converts exactly.
 RETINA_HOST_DEVICE float float_from_bfloat16(std::uint16_t bits) {
   return float_of_bits(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// To nearest, ties to even; overflows to infinity. NaNs stay NaNs.
+// Rounds to nearest, ties to even; overflows to infinity. NaNs stay NaNs.
 RETINA_HOST_DEVICE std::uint16_t bfloat16_from_float(float value) {
   const std::uint32_t bits = bits_of_float(value);
   // A NaN whose fraction lives in the lower half only must not become infinity.

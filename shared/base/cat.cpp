@@ -6,7 +6,7 @@
 
 namespace retina {
 
-// Without the sign that no reader asks a NaN for.
+// Text of every NaN; its sign means nothing to a reader.
 constexpr const char* kNan = "nan";
 
 std::string fixed(double value, int digits) {

@@ -1,4 +1,4 @@
-// The words that stand for the values of a type, on command lines and in files.
+// Words for the values of a type, on command lines and in files.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace retina {
 
-// In the order in which --help lists them; each value and each word once.
+// Values with their words, in the order in which --help lists them; each value and each word once.
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
-// The word of `value`, which may be an optional; empty when it has none.
+// Returns the word of `value`, which may be an optional; empty if it has none.
 template <class T, class Value>
 std::string word_of(const Choices<T>& choices, const Value& value) {
   for (const auto& [word, one] : choices) {
@@ -21,7 +21,7 @@ std::string word_of(const Choices<T>& choices, const Value& value) {
   return "";
 }
 
-// The value of `word`; unset when it is not one of the words.
+// Returns the value of `word`; unset if it is not one of the words.
 template <class T>
 std::optional<T> value_of(const Choices<T>& choices, const std::string& word) {
   for (const auto& [one, value] : choices) {
@@ -30,7 +30,7 @@ std::optional<T> value_of(const Choices<T>& choices, const std::string& word) {
   return std::nullopt;
 }
 
-// "sgd|adam|adamw", or with another separator.
+// Returns "sgd|adam|adamw", or the words with another separator.
 template <class T>
 std::string words_of(const Choices<T>& choices, const std::string& separator = "|") {
   std::string text;
@@ -38,7 +38,7 @@ std::string words_of(const Choices<T>& choices, const std::string& separator = "
   return text;
 }
 
-// Where the words themselves are the values.
+// Returns choices whose values are the words themselves.
 inline Choices<std::string> plain_choices(const std::vector<std::string>& words) {
   Choices<std::string> choices;
   for (const std::string& word : words) choices.emplace_back(word, word);

@@ -11,7 +11,7 @@
 namespace retina {
 
 // Calls `call` until no signal interrupts it (on FUSE and NFS mounts they do). Returns its result;
-// below 0 errno says why.
+// if it is below 0, errno has the reason.
 template <class Call>
 auto retried(const Call& call) {
   for (;;) {
@@ -20,11 +20,11 @@ auto retried(const Call& call) {
   }
 }
 
-// Of a file or a socket; -1: none.
+// Owns the descriptor of a file or a socket; -1 means none.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
-  // open(2); errno says why there is none afterwards.
+  // Calls open(2); on failure the descriptor is -1 and errno has the reason.
   Descriptor(const std::string& path, int flags)
       : fd_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {}
   Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}

@@ -10,14 +10,14 @@
 
 namespace retina {
 
-// What went wrong, as the caller of the program sees it. The values are the process exit codes
+// Kind of an error, as the caller of the program sees it. The values are the process exit codes
 // (64..78 as in BSD sysexits.h): part of the command contract, never renumber.
 enum class ErrorKind : int {
   kAnswerNo = 1,       // ran correctly, the answer is no (--verify, --min-ap, a NaN loss)
   kUsage = 64,         // the command line is wrong
   kData = 65,          // an input's content is wrong
   kNoInput = 66,       // an input is missing or cannot be read
-  kUnavailable = 69,   // something needed is not there (a GPU, a rank count)
+  kUnavailable = 69,   // a required resource is missing (a GPU, a rank count)
   kInternal = 70,      // a bug in this program
   kCannotCreate = 73,  // an output cannot be created
   kIo = 74,            // reading or writing failed (disk full, mount gone)
@@ -30,8 +30,8 @@ inline int exit_code(ErrorKind kind) {
   return static_cast<int>(kind);
 }
 
-// `message` reads "subject: problem (got X, want Y)", lower case, without a full stop; `hint` is
-// what the user should do next, or empty.
+// Carries a message that reads "subject: problem (got X, want Y)", lower case, without a full stop,
+// and a hint: the user's next step, or empty.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message, std::string hint = "")

@@ -1,5 +1,5 @@
-// Numbers of JSON texts to the last bit, by the standard library: RapidJSON's own exact reader
-// looks beyond the end of a table for some of many digits.
+// Numbers in JSON texts to the last bit, by the standard library: RapidJSON's own exact reader
+// reads beyond the end of a table for some numbers of many digits.
 #pragma once
 
 #include <charconv>
@@ -10,7 +10,7 @@
 
 namespace retina {
 
-// The integer that `text` is, as a whole and in range.
+// Returns `text` as an integer; nothing unless all of it is one and in range.
 template <class Integer>
 std::optional<Integer> exact_integer(std::string_view text) {
   Integer number = 0;
@@ -19,8 +19,8 @@ std::optional<Integer> exact_integer(std::string_view text) {
   return number;
 }
 
-// The nearest f64 to a number of JSON, also NaN and infinities; an infinity where it is too large.
-// A NUL stands behind `text`.
+// Returns the f64 nearest to a JSON number, also NaN and infinities; an infinity if it is too
+// large. `text` must be followed by a NUL.
 inline double exact_double(std::string_view text) {
   double number = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -39,7 +39,7 @@ constexpr const char* kMountHint = "fix the mount, then run the same command aga
 constexpr const char* kWriteHint =
     "free some space or fix the mount, then run the same command again";
 
-// After an fsync that returned -1: one warning, or kIo.
+// Handles an fsync that returned -1: warns once if the file system lacks it, throws kIo otherwise.
 void check_failed_sync(const std::string& path, MountAbility ability) {
   const int code = errno;
   if (!means_unsupported(code)) {
@@ -73,8 +73,8 @@ std::string aside(const std::string& path) {
   return path + ".old";
 }
 
-// SMB does not rename over a file (or one that a virus scanner has open): the old one is moved
-// aside.
+// Works around SMB, which does not rename over a file (or over one that a virus scanner has open):
+// moves the old one aside first.
 bool replaced_through_aside(const std::string& temporary, const std::string& path) {
   remove_file(aside(path));
   std::error_code ignored;
@@ -103,7 +103,8 @@ void move_into_place(const std::string& temporary, const std::string& path) {
               cat(path, ": cannot be renamed into place (", std::strerror(code), ")"), kWriteHint);
 }
 
-// What was written a moment ago and cannot be found is no missing input: the mount is gone.
+// Runs `verify`. A file written a moment ago that cannot be found is not a missing input: the mount
+// is gone.
 void check_written(const std::string& temporary,
                    const std::function<void(const std::string&)>& verify) {
   try {
@@ -114,7 +115,7 @@ void check_written(const std::string& temporary,
   }
 }
 
-// What `mode` says that a path is, where that is not a regular file.
+// Returns what `mode` says the path is instead of a regular file; nullptr for a regular file.
 const char* other_than_file(mode_t mode) {
   if (S_ISREG(mode)) return nullptr;
   if (S_ISDIR(mode)) return "is a folder (want a file)";
@@ -122,7 +123,8 @@ const char* other_than_file(mode_t mode) {
   return "is a device or socket (want a regular file)";
 }
 
-// Files that the kernel makes up while they are read: some wait for news, some have no end.
+// Returns true for files that the kernel generates while they are read: some wait for events, some
+// have no end.
 bool is_of_kernel(int descriptor) {
   struct statfs system {};
   if (::fstatfs(descriptor, &system) != 0) return false;
@@ -136,8 +138,9 @@ Error not_a_file(const std::string& path, const std::string& problem) {
           "give the path of a file; what a command prints can be written to one"};
 }
 
-// Opening a pipe would wait for its writer. A regular file only refuses not to wait when somebody
-// holds a lease on it (Samba), which ends by being waited for.
+// Opens without waiting, since opening a pipe would wait for its writer. A regular file gives
+// EWOULDBLOCK only while somebody holds a lease on it (Samba); opening it again, with waiting, ends
+// the lease.
 Descriptor open_input(const std::string& path) {
   Descriptor file(path, O_RDONLY | O_NOCTTY | O_NONBLOCK);
   if (file || errno != EWOULDBLOCK) return file;
@@ -149,7 +152,7 @@ std::uint64_t memory_bytes() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Calls `read_more(bytes that are there)` until `size_bytes` are, or the file ends.
+// Calls `read_more(bytes read so far)` until `size_bytes` are read, or the file ends.
 template <class Call>
 std::size_t read_all(const std::string& path, std::size_t size_bytes, const Call& read_more) {
   std::size_t count = 0;
@@ -164,7 +167,7 @@ std::size_t read_all(const std::string& path, std::size_t size_bytes, const Call
   return count;
 }
 
-// Whole content; throws Error{kind}, "PATH: PROBLEM", where it has more than `max_bytes`.
+// Returns the whole content; throws Error{kind}, "PATH: PROBLEM", if it has more than `max_bytes`.
 std::string read_whole(const std::string& path, std::uint64_t max_bytes, ErrorKind kind,
                        const char* problem) {
   const auto check_size = [&](std::uint64_t got) {
@@ -178,7 +181,8 @@ std::string read_whole(const std::string& path, std::uint64_t max_bytes, ErrorKi
   check_size(file.size_bytes());
   std::string bytes(file.size_bytes(), '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
-  // A file that grows, or one of a file system that reports no sizes.
+  // Picks up what lies beyond the reported size: the file grows, or its file system reports no
+  // sizes.
   std::array<char, 4096> more;
   while (const std::size_t got = file.read(more.data(), more.size())) {
     bytes.append(more.data(), got);
@@ -218,7 +222,7 @@ bool means_no_file(int code) {
 
 void require_folder(const std::string& path, const std::string& hint) {
   struct stat status {};
-  // The dot asks whether it may be entered.
+  // The dot makes stat() check that the folder may be entered.
   if (retried([&] { return ::stat((path + "/.").c_str(), &status); }) == 0) return;
   if (!means_no_file(errno)) throw read_error(path, errno);
   throw Error(ErrorKind::kNoInput,
@@ -257,7 +261,7 @@ void FileReader::seek(std::uint64_t offset_bytes) {
 
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& take) {
   FileReader file(path);
-  // Of a small file, in one small piece: a photograph is not worth zeroing a megabyte.
+  // A small file is read in one small piece: a photograph is not worth zeroing a megabyte.
   constexpr std::size_t kSmallest = 64 << 10, kLargest = 1 << 20;
   const std::size_t size = std::clamp(file.size_bytes(), kSmallest, kLargest);
   const auto piece = std::make_unique_for_overwrite<char[]>(size);
@@ -298,7 +302,7 @@ bool name_matches(const std::string& name, const char* pattern) {
   regex_t compiled;
   const std::string whole = cat("^(", pattern, ")$");
   RETINA_CHECK(::regcomp(&compiled, whole.c_str(), REG_EXTENDED | REG_NOSUB) == 0, pattern);
-  // A zero byte from a damaged file would hide what follows it.
+  // A zero byte from a damaged file would hide the rest of the name.
   const bool matches = name.find('\0') == std::string::npos &&
                        ::regexec(&compiled, name.c_str(), 0, nullptr, 0) == 0;
   ::regfree(&compiled);
@@ -321,7 +325,7 @@ bool is_folder(const std::string& path) {
 
 void make_folder(const std::string& path, const std::string& option) {
   std::error_code code, ignored;
-  std::vector<std::string> parents;  // of the folders that are new
+  std::vector<std::string> parents;  // of the new folders
   for (std::string at = path; !fs::exists(at, ignored); at = parents.back()) {
     parents.push_back(parent_of(at));
     if (parents.back() == at) break;
@@ -405,7 +409,7 @@ void AtomicFile::write(const void* data, std::size_t size_bytes) {
   write_all(file_.get(), path_, {static_cast<const char*>(data), size_bytes});
 }
 
-// Through the descriptor that wrote: a later one may miss write-back errors.
+// Syncs through the descriptor that wrote: a later one may miss write-back errors.
 void AtomicFile::sync_and_close() {
   const int descriptor = file_.release();
   if (descriptor < 0) return;

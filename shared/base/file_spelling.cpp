@@ -19,7 +19,7 @@ bool is_ascii(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x80; });
 }
 
-// In another of Unicode's forms; `text` itself where it is not UTF-8.
+// Returns `text` in another of Unicode's normal forms; `text` itself if it is not UTF-8.
 std::string mapped(const std::string& text, int options) {
   utf8proc_uint8_t* result = nullptr;
   const utf8proc_ssize_t size =
@@ -36,7 +36,7 @@ std::string with_slashes(std::string name) {
   return name;
 }
 
-// With the bytes for which "%20" stands.
+// Returns `name` with escapes such as "%20" replaced by their bytes.
 std::string without_escapes(const std::string& name) {
   std::string out;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -53,10 +53,10 @@ std::string without_escapes(const std::string& name) {
   return out;
 }
 
-// Some tools write names without their ending.
+// Endings to try: some tools write names without one.
 constexpr std::array kEndings = {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"};
 
-// What follows the folder's own name, each time that it is a part of the path.
+// Returns what follows the folder's own name, for each place where that is a part of the path.
 std::vector<std::string> inside(const std::string& name, const std::string& folder_name) {
   std::vector<std::string> rests;
   std::size_t begin = 0;

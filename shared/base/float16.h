@@ -8,7 +8,7 @@
 
 namespace retina {
 
-// Exact. NaNs stay NaNs. A GPU has an instruction for it.
+// Converts exactly; NaNs stay NaNs. A GPU has an instruction for it.
 RETINA_HOST_DEVICE float float_from_float16(std::uint16_t bits) {
 #ifdef __CUDA_ARCH__
   float value;
@@ -28,8 +28,8 @@ RETINA_HOST_DEVICE float float_from_float16(std::uint16_t bits) {
 #endif
 }
 
-// To nearest, ties to even; keeps subnormals; from 65520 on (halfway past 65504, the largest)
-// infinity. NaNs stay NaNs.
+// Rounds to nearest, ties to even; keeps subnormals; from 65520 on (halfway past 65504, the
+// largest) gives infinity. NaNs stay NaNs.
 RETINA_HOST_DEVICE std::uint16_t float16_from_float(float value) {
 #ifdef __CUDA_ARCH__
   std::uint16_t bits;

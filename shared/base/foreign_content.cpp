@@ -33,7 +33,7 @@ struct Signature {
   const char* cure;
 };
 
-// The longer one first where two begin alike.
+// Signatures of files; the longer one first if two begin alike.
 constexpr Signature kSignatures[] = {
     {"version https://git-lfs"sv, "a Git LFS pointer", "run `git lfs pull` in its repository"},
     {"version https://hawser"sv, "a Git LFS pointer", "run `git lfs pull` in its repository"},
@@ -69,7 +69,7 @@ constexpr Signature kSignatures[] = {
      "ELF"sv,
      "a program", ""}};
 
-// JSON by keys that it has, all of them; the more special ones first.
+// Keys, all of which a tool's JSON has; the more specific rows first.
 struct JsonTraits {
   std::array<std::string_view, 2> keys;
   const char *what, *cure;
@@ -107,7 +107,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// MP4 and QuickTime, Matroska and WebM, AVI, MPEG. HEIF and AVIF photographs begin as MP4 does.
+// Recognises MP4 and QuickTime, Matroska and WebM, AVI, MPEG. HEIF and AVIF photographs begin as
+// MP4 does.
 bool is_video(std::string_view start) {
   const auto has = [&](std::size_t offset, std::string_view bytes) {
     return start.size() > offset && start.substr(offset).starts_with(bytes);
@@ -122,8 +123,8 @@ bool is_video(std::string_view start) {
          (has(0, "RIFF") && has(8, "AVI "));
 }
 
-// Without a byte order mark: of the first two characters, one byte each is NUL, the other none that
-// binary files begin with (DICOM: 8, 0, 5, 0).
+// Recognises UTF-16 without a byte order mark: of the first two characters, one byte each is NUL,
+// and the other is not one with which binary files begin (DICOM: 8, 0, 5, 0).
 bool is_utf16(std::string_view start) {
   if (start.size() < 4) return false;
   const auto is_text = [&](std::size_t i) {
@@ -172,7 +173,7 @@ constexpr WeightsSignature kWeights[] = {
     {0, "ptrt", "is a TensorRT engine", kForeignModelHint},
     {0, "\x93NUMPY", "is a NumPy array (.npy)", kImportHint}};
 
-// What is no more weights than it is text.
+// Recognises files that are neither text nor weights.
 std::optional<FileKind> other_kind(std::string_view begin) {
   if (const auto foreign = foreign_content(begin)) {
     return FileKind{cat("is ", foreign->what), foreign->cure};
@@ -181,14 +182,15 @@ std::optional<FileKind> other_kind(std::string_view begin) {
   return std::nullopt;
 }
 
-// safetensors: the header's length in 8 bytes, then the header, a JSON object.
+// Recognises safetensors: the header's length in 8 bytes, then the header, a JSON object.
 bool is_safetensors(std::string_view begin) {
   constexpr std::size_t kLengthBytes = 8, kMostBytes = 4;  // headers below 4 GiB
   return begin.size() > kLengthBytes + 1 && begin.substr(kLengthBytes).starts_with("{\"") &&
          begin.substr(kMostBytes, kLengthBytes - kMostBytes) == std::string_view("\0\0\0\0", 4);
 }
 
-// ModelProto: ir_version (3 to 15 are in use), then the producer's name or the graph.
+// Recognises an ONNX ModelProto: ir_version (3 to 15 are in use), then the producer's name or the
+// graph.
 bool is_onnx(std::string_view begin) {
   return begin.size() > 2 && begin[0] == '\x08' && begin[1] >= 3 && begin[1] <= 15 &&
          (begin[2] == '\x12' || begin[2] == '\x3a');
@@ -204,7 +206,7 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
   const auto holds = [&](std::string_view name) {
     return begin.find(name) != std::string_view::npos || end.find(name) != std::string_view::npos;
   };
-  if (holds("/retina/index.json")) return std::nullopt;  // a checkpoint
+  if (holds("/retina/index.json")) return std::nullopt;  // one of our checkpoints
   if (holds("/constants.pkl")) {
     return FileKind{"is a TorchScript model that retina-convert did not write",
                     "in Python: torch.save(torch.jit.load(FILE).state_dict(), \"weights.pth\"), "
@@ -220,6 +222,7 @@ std::optional<FileKind> zip_kind(std::string_view begin, std::string_view end) {
 
 std::optional<ForeignContent> foreign_content(std::string_view start) {
   constexpr std::size_t kNameInZip = 30, kMostNameBytes = 100;
+  // A .npz is a zip, so it must be recognised before the signatures.
   if (start.starts_with("PK\3\4") && start.size() > kNameInZip &&
       start.substr(kNameInZip, kMostNameBytes).find(".npy") != std::string_view::npos) {
     return ForeignContent{.what = "a NumPy archive (.npz)"};
@@ -227,6 +230,7 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
   for (const Signature& one : kSignatures) {
     if (start.starts_with(one.bytes)) return ForeignContent{.what = one.what, .cure = one.cure};
   }
+  // Formats without a signature at the start.
   constexpr std::size_t kTarMark = 257;
   if (start.substr(std::min(kTarMark, start.size())).starts_with("ustar")) {
     return ForeignContent{.what = "a tar archive",
@@ -239,6 +243,7 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
                               "FOLDER/%06d.png"};
   }
   if (is_utf16(start)) return ForeignContent{.what = "UTF-16 text", .cure = kSaveAsUtf8};
+  // What is left looks like text: empty files, and markup that servers send instead of a file.
   if (start.starts_with("\xEF\xBB\xBF")) start.remove_prefix(3);
   const std::size_t begin = start.find_first_not_of(" \t\r\n"sv);
   if (begin == std::string_view::npos) {

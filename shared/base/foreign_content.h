@@ -1,6 +1,6 @@
-// What stands in the place of the file that people mean to give, by its first and last bytes: a Git
-// LFS pointer, a web page, an archive, weights as other tools write them. For the error of a reader
-// that could not make sense of the file.
+// Recognises files given by mistake, by their first and last bytes: a Git LFS pointer, a web page,
+// an archive, weights as other tools write them. For the error of a reader that could not make
+// sense of the file.
 #pragma once
 
 #include <cstddef>
@@ -12,37 +12,37 @@ namespace retina {
 
 struct ForeignContent {
   std::string what{};  // "a Git LFS pointer"
-  std::string cure{};  // what to do about it: a hint
+  std::string cure{};  // the user's next step: a hint
 };
 
-// By the first bytes of a file, of which 512 are enough. Nothing when they are neither of
-// a known kind nor empty: text, as far as this can tell.
+// Recognises a file by its first bytes, of which 512 are enough. Returns nothing if they are
+// neither of a known kind nor empty: text, as far as this can tell.
 std::optional<ForeignContent> foreign_content(std::string_view start);
 
-// Whose JSON `text` is, the whole or parts of it, by keys that it has: "Label Studio". Nothing for
-// keys that many tools use.
+// Returns the tool that wrote `text`, the whole or parts of a JSON file, by its keys: "Label
+// Studio". Returns nothing for keys that many tools use.
 std::optional<ForeignContent> foreign_json(std::string_view text);
 
-// What a text is that does not begin as JSON does, by its first line: "CSV"; or "".
+// Returns the kind of a text that does not begin as JSON does, by its first line: "CSV"; or "".
 std::string foreign_text(std::string_view start);
 
-// What a file is that was given in the place of weights or a model.
+// Kind of a file that was given in place of weights or a model.
 struct FileKind {
   std::string what{};          // "is a safetensors file"
-  std::string hint{};          // the next step; empty where only the reader knows it
+  std::string hint{};          // the next step; empty if only the reader knows it
   bool is_torch_save = false;  // weights that retina-convert --import reads
 };
 
-// Whose model a pickle is that names modules of other tools; nothing for others.
+// Returns the tool that made a pickle, by the modules that it names; nothing for unknown ones.
 std::optional<FileKind> foreign_model(std::string_view pickle);
 
-// How much of either end is looked at for it.
+// Bytes at either end of a file that file_kind() looks at.
 inline constexpr std::size_t kKindBytes = 1 << 16;
 
-// `begin` and `end`: the file's first and last kKindBytes, or all of a shorter one. Nothing for
-// what it does not know, and for a zip that is cut short.
+// Recognises a file by `begin` and `end`, its first and last kKindBytes, or all of a shorter one.
+// Returns nothing for unknown kinds, and for a zip that is cut short.
 std::optional<FileKind> file_kind(std::string_view begin, std::string_view end);
-// Throws as read_file.
+// Calls file_kind() for a file. Throws as read_file.
 std::optional<FileKind> file_kind_of(const std::string& path);
 
 }  // namespace retina

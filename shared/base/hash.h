@@ -15,7 +15,7 @@ inline std::uint64_t xxh3(std::string_view bytes) {
   return xxh3(bytes.data(), bytes.size());
 }
 
-// The same hash over bytes that arrive in pieces.
+// Computes the same hash over bytes that arrive in pieces.
 class Hasher {
  public:
   Hasher();
@@ -30,13 +30,13 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-// Hash of a file's whole content. Throws as read_file.
+// Returns the hash of a file's whole content. Throws as read_file.
 std::uint64_t xxh3_file(const std::string& path);
 
-// CRC-32C (RFC 3720, appendix B.4).
+// Returns the CRC-32C (RFC 3720, appendix B.4).
 std::uint32_t crc32c(std::string_view bytes);
 
-// 16 lower-case hexadecimal digits, and back (throws kData naming `what`).
+// Converts to 16 lower-case hexadecimal digits, and back (throws kData naming `what`).
 std::string hex64(std::uint64_t value);
 std::uint64_t parse_hex64(std::string_view text, const std::string& what);
 

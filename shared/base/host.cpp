@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The quota of the group in `folder` in cores; 0 without one.
+// Returns the quota of the group in `folder` in cores; 0 without one.
 double quota_in(const fs::path& folder) {
   double quota = 0, period = 0;
-  // "max 100000" without a limit.
+  // The file holds "max 100000" without a limit.
   std::ifstream(folder / "cpu.max") >> quota >> period;
   if (quota <= 0 || period <= 0) {
     std::ifstream(folder / "cpu.cfs_quota_us") >> quota;  // -1 without a limit
@@ -26,7 +26,7 @@ double quota_in(const fs::path& folder) {
   return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// The smaller of two quotas, where 0 means none.
+// Returns the smaller of two quotas, where 0 means none.
 double smaller(double a, double b) {
   return a <= 0 || b <= 0 ? std::max(a, b) : std::min(a, b);
 }

@@ -12,7 +12,7 @@ void use_huge_pages(void* begin, std::size_t size_bytes) {
   const std::uintptr_t first = (address + kHugePage - 1) / kHugePage * kHugePage;
   const std::uintptr_t last = (address + size_bytes) / kHugePage * kHugePage;
   if (first >= last) return;
-  // Refused, it is as if nothing had been said.
+  // A refusal changes nothing: small pages are used.
   ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 

@@ -6,10 +6,10 @@
 
 namespace retina {
 
-// A hint to the kernel about memory that is about to be written for the first time.
+// Tells the kernel that this memory is about to be written for the first time; a hint.
 void use_huge_pages(void* begin, std::size_t size_bytes);
 
-// About all that `reserve` has given to it.
+// Gives the hint for all memory that `reserve` has given to the vector.
 template <class T>
 void use_huge_pages(std::vector<T>& storage) {
   use_huge_pages(storage.data(), storage.capacity() * sizeof(T));

@@ -15,7 +15,8 @@
 namespace retina {
 namespace {
 
-// Where a folder is mounted; nothing when that cannot be determined: errno says why.
+// Returns the device that a folder is mounted on; nothing if it cannot be determined: errno has the
+// reason.
 std::optional<dev_t> device_of(const std::string& folder) {
   struct stat status {};
   // The dot makes an automounter mount it.
@@ -49,7 +50,7 @@ ImageFolder::ImageFolder(std::string path, std::uint64_t max_file_bytes)
 std::optional<FileProblem> ImageFolder::find_as_written(const std::string& file_name,
                                                         FoundFile& out) const {
   const std::filesystem::path name(file_name);
-  // COCO file names are relative; others would read files outside the data set.
+  // COCO file names are relative; other paths would read files outside the data set.
   if (name.empty() || name.is_absolute() ||
       std::find(name.begin(), name.end(), "..") != name.end()) {
     return FileProblem{.kind = "name", .reason = "the file name leads out of the image folder"};

@@ -1,5 +1,5 @@
-// A folder of image files that somebody else made: each of them may be missing, huge or unreadable,
-// and the mount may go away while they are read.
+// A folder of image files from elsewhere: each of them may be missing, huge or unreadable, and the
+// mount may go away while they are read.
 #pragma once
 
 #include <sys/types.h>
@@ -13,45 +13,46 @@
 
 namespace retina {
 
-// Why one file cannot be used: expected trouble, a value.
+// Reason why one file cannot be used: expected trouble, a value.
 struct FileProblem {
   std::string kind{};    // one word for counting: "missing", "too-large", "damaged", ...
   std::string reason{};  // one sentence for people
-  std::string hint{};    // what to do about it, the same for all of the kind; may be empty
+  std::string hint{};    // the next step, the same for all of the kind; may be empty
 };
 
-// `use()`, but an image that there is no memory for is a problem like others.
+// Runs `use()`, and turns a lack of memory for the image into a problem like any other.
 std::optional<FileProblem> unless_too_large(const std::function<std::optional<FileProblem>()>& use);
 
 // A file that was found.
 struct FoundFile {
   std::string path{};
   std::uint64_t size_bytes = 0;
-  std::string name{};  // below the folder: what was asked for, or another spelling of it
+  std::string name{};  // relative to the folder: the name asked for, or another spelling
 };
 
-// A photograph is a thousand times smaller; more would only fill the memory of those who read whole
-// files.
+// Upper limit of an image file. A photograph is a thousand times smaller; larger files would only
+// fill the memory of readers that hold whole files.
 inline constexpr std::uint64_t kMaxImageFileBytes = std::uint64_t{512} << 20;
 
-// The last part of a folder's path, wherever "." and ".." lead: as in other_spellings().
+// Returns the last part of a folder's path, with "." and ".." resolved: as in other_spellings().
 std::string own_name_of(const std::string& folder);
 
-// The folder as it is now: a mount that is lost later leaves an empty folder in its place.
+// Remembers the folder's mount: a mount that is lost later leaves an empty folder in its place.
 class ImageFolder {
  public:
   explicit ImageFolder(std::string path, std::uint64_t max_file_bytes = kMaxImageFileBytes);
 
   const std::string& path() const { return path_; }
 
-  // Looks for an image, under its name and where there is no such file under other_spellings(). A
-  // problem when there is no regular file ("missing"; a pipe would block forever), when the name is
-  // empty or leads out of the folder ("name"), or when the file has more than `max_file_bytes`
-  // ("too-large"). The folder is not listed: that takes minutes on some mounts. Throws gone(), kIo.
+  // Looks for an image under its name and, if there is no such file, under other_spellings().
+  // Returns a problem if there is no regular file ("missing"; a pipe would block forever), if the
+  // name is empty or leads out of the folder ("name"), or if the file has more than
+  // `max_file_bytes` ("too-large"). The folder is not listed: that takes minutes on some mounts.
+  // Throws gone(), kIo.
   std::optional<FileProblem> find(const std::string& file_name, FoundFile& out) const;
 
-  // Throws gone() unless the folder is there and is the same mount, read_error() where it may not
-  // be entered.
+  // Throws gone() unless the folder is still there on the same mount, read_error() if it may not be
+  // entered.
   void check_present() const;
   Error gone() const;
 

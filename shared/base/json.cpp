@@ -34,7 +34,7 @@ std::string show(const rapidjson::Value& value) {
   return escaped({buffer.GetString(), buffer.GetSize()}, 60);
 }
 
-// What RapidJSON reads goes into the document, numbers by exact_number.h.
+// Builds the document from RapidJSON's events; numbers are converted by exact_number.h.
 class DocumentEvents {
  public:
   DocumentEvents(rapidjson::Document& document, bool takes_infinities)
@@ -50,7 +50,7 @@ class DocumentEvents {
     const double real = exact_double(number);
     return (takes_infinities_ || std::isfinite(real)) && document_.Double(real);
   }
-  // Numbers come as text.
+  // Numbers arrive as text.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
   bool Int64(std::int64_t) { return false; }
@@ -75,7 +75,7 @@ class DocumentEvents {
   bool takes_infinities_;
 };
 
-// Calls `write(characters, length)` with the text, made UTF-8 where it is not.
+// Calls `write(characters, length)` with the text, converted to UTF-8 if it is not.
 template <class Write>
 void with_utf8(std::string_view text, const Write& write) {
   const auto pass = [&](std::string_view utf8) {
@@ -143,7 +143,7 @@ JsonFile JsonFile::read(const std::string& path) {
 
 namespace {
 
-// What to do about it; `rest` of the text begins at the error.
+// Returns a hint that fixes the error; `rest` is the text from the error on.
 const char* cure_of(rapidjson::ParseErrorCode code, std::string_view rest) {
   if (rest.empty()) return "the file ends too early; copy it again";
   switch (code) {
@@ -161,7 +161,7 @@ const char* cure_of(rapidjson::ParseErrorCode code, std::string_view rest) {
   }
 }
 
-// Gives the text's values to RapidJSON's handler. Throws as JsonFile::parse().
+// Passes the text's values to RapidJSON's handler. Throws as JsonFile::parse().
 template <unsigned flags, class Events>
 void parse_events(std::string_view text, const std::string& name, Events& events) {
   const std::size_t mark_bytes = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
@@ -169,7 +169,7 @@ void parse_events(std::string_view text, const std::string& name, Events& events
   rapidjson::Reader reader;
   const rapidjson::ParseResult result = reader.Parse<flags>(stream, events);
   if (!result.IsError()) return;
-  constexpr std::size_t kStartBytes = 512;  // to see what it is
+  constexpr std::size_t kStartBytes = 512;  // enough to recognise a file
   if (const auto foreign = foreign_content(text.substr(0, kStartBytes))) {
     throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->cure);
   }
@@ -280,7 +280,7 @@ std::string JsonWriter::text() const {
 
 namespace {
 
-// RapidJSON's own RawNumber writes the digits as a string, in quotes.
+// Writes numbers as they are: RapidJSON's own RawNumber writes the digits as a string, in quotes.
 class PrettyNumbers : public rapidjson::PrettyWriter<rapidjson::StringBuffer> {
  public:
   using PrettyWriter::PrettyWriter;

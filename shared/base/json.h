@@ -14,16 +14,16 @@
 
 namespace retina {
 
-// A value inside a parsed document, with its place for error messages. Valid while the JsonFile
-// that it came from lives. All typed getters throw Error{kData}.
+// A value inside a parsed document, with its place for error messages. Valid while its JsonFile
+// lives. All typed getters throw Error{kData}.
 class JsonView {
  public:
   JsonView(const rapidjson::Value& value, std::string place)
       : value_(&value), place_(std::move(place)) {}
 
   bool has(const char* key) const;
-  JsonView at(const char* key) const;    // throws when missing
-  JsonView at(std::size_t index) const;  // throws when out of range
+  JsonView at(const char* key) const;    // throws if missing
+  JsonView at(std::size_t index) const;  // throws if out of range
   std::size_t size() const;              // of an array; throws for other types
   const std::string& place() const { return place_; }
   const rapidjson::Value& raw() const { return *value_; }
@@ -46,12 +46,12 @@ class JsonView {
 class JsonFile {
  public:
   // Throws kNoInput / kIo (reading), kData: "NAME: not valid JSON at line L, column C, byte B
-  // (REASON)", or where the text is of another known kind (see foreign_content.h) "NAME: got a web
+  // (REASON)", or, if the text is of another known kind (see foreign_content.h), "NAME: got a web
   // page (HTML), want JSON".
   static JsonFile read(const std::string& path);
   static JsonFile parse(std::string_view text, std::string name);
-  // The same of a text of other programs, as Python's json writes it: NaN and infinities are
-  // numbers. Throws kData for text that is not UTF-8, too.
+  // Parses a text from other programs, as Python's json writes it: NaN and infinities are numbers.
+  // Throws as parse(), and kData for text that is not UTF-8.
   static JsonFile parse_foreign(std::string_view text, std::string name);
   JsonView root() const { return {document_, name_}; }
 
@@ -62,20 +62,20 @@ class JsonFile {
   std::string name_;
 };
 
-// A document whose `format_version` is `version`. Throws kData naming `path`: not JSON, no version,
-// written by another one.
+// Parses a document whose `format_version` is `version`. Throws kData naming `path`: not JSON, no
+// version, written by another one.
 JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version);
 
-// Throws as JsonFile::parse_foreign(), without memory for the document.
+// Throws as JsonFile::parse_foreign(), without the memory for a document.
 void check_foreign_json(std::string_view text, const std::string& name);
 
-// Of the file at `path`; says nothing where it is larger than memory.
+// Checks the file at `path`; passes over one that is larger than memory.
 void check_foreign_json_file(const std::string& path);
 
-inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of Windows editors
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // written by Windows editors
 
 // Builds JSON text. f64 print as the shortest text that reads back equal; non-finite ones as null.
-// Always UTF-8: of a string that is not, the other bytes become "\\x80" (as_utf8()).
+// Always UTF-8: in a string that is not, the invalid bytes become "\\x80" (as_utf8()).
 class JsonWriter {
  public:
   JsonWriter() : writer_(buffer_) {}

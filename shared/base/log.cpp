@@ -15,7 +15,7 @@
 namespace retina {
 namespace {
 
-// No text of a file floods the log, however it came into a message.
+// Limit of a line, so that no text of a file floods the log, however it came into a message.
 constexpr std::size_t kLineCharacters = 4000;
 
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
@@ -26,7 +26,7 @@ std::string& log_name() {
   return name;
 }
 
-constexpr const char* kPrefixes[] = {"debug: ", "", "warning: ", "error: "};  // by LogLevel
+constexpr const char* kPrefixes[] = {"debug: ", "", "warning: ", "error: "};  // indexed by LogLevel
 
 }  // namespace
 

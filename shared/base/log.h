@@ -1,5 +1,5 @@
-// The log: lines on stderr, "retina-train: warning: ...". Results never go through here, they are
-// printed on stdout by the program's main.
+// The log: lines on stderr, "retina-train: warning: ...". Results never go through here; the
+// program's main prints them on stdout.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace retina {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// `name` is printed before each line: the program, with its rank when there are several.
+// Sets the name that begins each line: the program, with its rank if there are several.
 void set_log_name(const std::string& name);
 void set_log_level(LogLevel level);
 LogLevel log_level();
@@ -19,8 +19,8 @@ LogLevel log_level();
 // in it (it may quote a foreign file) are escaped.
 void log_line(LogLevel level, const std::string& text);
 
-// Where `file` (2: the log) is a pipe: waits until its reader has taken everything, at most
-// `limit_s`. For the end of a job: a launcher that sees a rank end drops what it has not read from
+// Waits until the reader of `file` (2: the log), if it is a pipe, has read everything, at most
+// `limit_s`. For the end of a job: a launcher that sees a rank end drops unread output of the
 // others.
 void wait_until_read(int file, double limit_s);
 

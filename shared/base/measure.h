@@ -6,10 +6,10 @@
 
 namespace retina {
 
-// Steady, from an arbitrary start.
+// Returns seconds on a steady clock with an arbitrary start.
 double now_seconds();
 
-// Milliseconds since the previous call, or since construction on the first call.
+// Measures the milliseconds since the previous call, or since construction on the first call.
 class Stopwatch {
  public:
   double lap_ms() {
@@ -21,7 +21,7 @@ class Stopwatch {
   double last_ = now_seconds();
 };
 
-// The middle value; of an even count the mean of the middle two; 0 of none.
+// Returns the middle value; of an even count the mean of the middle two; 0 for none.
 double median(std::vector<double> values);
 
 }  // namespace retina

@@ -14,7 +14,7 @@
 #include "shared/base/host.h"
 #include "shared/base/printable.h"
 
-// tcmalloc's, in programs that allocate with it.
+// Exists in programs that allocate with tcmalloc.
 extern "C" void MallocExtension_ReleaseFreeMemory() __attribute__((weak));
 
 namespace retina {
@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 constexpr const char* kOwnStatus = "/proc/self/status";
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-// The number after `key` in a file of "KEY NUMBER" or "KEY: NUMBER kB" lines; nothing without it.
+// Returns the number after `key` in a file of "KEY NUMBER" or "KEY: NUMBER kB" lines; nothing
+// without it.
 std::optional<std::int64_t> number_of(const fs::path& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string word; file >> word;) {
@@ -35,7 +36,7 @@ std::optional<std::int64_t> number_of(const fs::path& path, const std::string& k
   return std::nullopt;
 }
 
-// The number that is all of a file; nothing for "max" and where there is none.
+// Returns the number that is the whole content of a file; nothing for "max" or if there is none.
 std::optional<std::int64_t> number_in(const fs::path& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
@@ -47,7 +48,7 @@ std::optional<std::int64_t> free_in_group(const fs::path& folder) {
   const auto limit = number_in(folder / (is_v2 ? "memory.max" : "memory.limit_in_bytes"));
   const auto used = number_in(folder / (is_v2 ? "memory.current" : "memory.usage_in_bytes"));
   if (!limit || !used) return std::nullopt;
-  const std::string whole = is_v2 ? "" : "total_";  // of version 1: with its descendants
+  const std::string whole = is_v2 ? "" : "total_";  // version 1: with its descendants
   std::int64_t cached = 0;
   for (const char* kind : {"inactive_file", "active_file"}) {
     cached += number_of(folder / "memory.stat", whole + kind).value_or(0);
@@ -55,7 +56,8 @@ std::optional<std::int64_t> free_in_group(const fs::path& folder) {
   return *limit - std::max<std::int64_t>(0, *used - cached);
 }
 
-// Below a limit of this process alone, of which it has `used_key` by /proc/self/status.
+// Returns the bytes left below a limit of this process alone; `used_key` of /proc/self/status
+// counts against it.
 std::optional<std::int64_t> free_below(decltype(RLIMIT_AS) resource, const char* used_key) {
   struct rlimit limit {};
   if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur > rlim_t{kMost}) return std::nullopt;
@@ -102,12 +104,12 @@ void release_freed_memory() {
 }
 
 std::optional<std::string> out_of_memory(const std::exception& error) {
-  // length_error: a size that no memory has.
+  // length_error: a size that exceeds any memory.
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
       dynamic_cast<const std::length_error*>(&error) != nullptr) {
     return "out of memory";
   }
-  // The words of LibTorch, CUDA, cuBLAS, cuDNN and oneDNN, whose exceptions have no common type.
+  // Messages of LibTorch, CUDA, cuBLAS, cuDNN and oneDNN, whose exceptions have no common type.
   // oneDNN's primitives are compiled, and fail for no other reason in networks that have run.
   const std::string text = error.what(), line = text.substr(0, text.find('\n'));
   for (const char* words : {"out of memory", "ALLOC_FAILED", "can't allocate memory",

@@ -1,4 +1,4 @@
-// How much memory this process can still get, and whether an error says that there was none.
+// How much memory this process can still get, and which errors mean that it ran out.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,33 @@ namespace retina {
 
 struct FreeMemory {
   std::int64_t bytes = 0;  // at least 0
-  std::string limit = {};  // what sets it: "this machine", "the control group", "ulimit -v", ...
+  std::string limit = {};  // whose limit: "this machine", "the control group", "ulimit -v", ...
 };
 
-// Where the kernel tells it; tests have their own.
+// Sources of the numbers; tests have their own.
 struct MemoryFiles {
   std::string groups;                     // own_groups()
   std::string group_root;                 // kGroupRoot
   std::string machine = "/proc/meminfo";  // MemAvailable
 };
 
-// The least of what is free on the machine (without page cache that can go), in each control group
-// of this process and its ancestors (memory.max of version 2, memory.limit_in_bytes of version 1;
-// their page cache counts as free too), each divided by the `process_count` processes that share
-// it, and below this process's own limits of address space and data (RLIMIT_AS, RLIMIT_DATA).
+// Returns the least of what is free on the machine (without page cache that can go), in each
+// control group of this process and its ancestors (memory.max of version 2, memory.limit_in_bytes
+// of version 1; their page cache counts as free too), each divided by the `process_count` processes
+// that share it, and below this process's own limits of address space and data (RLIMIT_AS,
+// RLIMIT_DATA).
 FreeMemory free_memory(int process_count, const MemoryFiles& files);
 FreeMemory free_memory(int process_count);
 
-// Memory that this process has in RAM now.
+// Returns the memory that this process has in RAM now.
 std::int64_t resident_bytes();
 
-// Makes one piece again of what has been freed, as far as the allocator can, and gives it back to
-// the system: large blocks may find room where small ones were.
+// Merges freed memory into large blocks again, as far as the allocator can, and gives it back to
+// the system: large blocks may then fit where small ones were.
 void release_freed_memory();
 
-// "out of memory" and the library's reason where `error` says that memory, of the machine or of a
-// GPU, ran out; else nothing.
+// Returns "out of memory" and the library's reason if `error` says that memory of the machine or of
+// a GPU ran out; else nothing.
 std::optional<std::string> out_of_memory(const std::exception& error);
 
 }  // namespace retina

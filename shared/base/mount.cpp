@@ -22,7 +22,7 @@ struct Consequence {
   const char* meaning;
 };
 
-// By MountAbility.
+// Consequences, indexed by MountAbility.
 constexpr std::array<Consequence, 4> kConsequences = {
     {{"cannot sync folders", "after a power cut the newest file may be missing"},
      {"cannot sync files", "after a power cut the newest file may be cut short"},
@@ -52,7 +52,7 @@ std::string network_file_system(const std::string& path) {
     std::uint32_t type;
     const char* name;
   };
-  // As statfs(2) lists them, the last three as their projects do.
+  // Magic numbers from statfs(2), the last three from their projects.
   static constexpr std::array<Kind, 10> kKinds = {{{0x6969, "NFS"},
                                                    {0x517B, "SMB"},
                                                    {0xFE534D42, "SMB"},
@@ -86,7 +86,7 @@ bool can_map_files(const std::string& folder) {
   const int code = errno;
   if (map != MAP_FAILED) ::munmap(map, kBytes);
   ::unlink(name.c_str());
-  // Any other problem is the caller's to find, and to describe better.
+  // Any other problem is left to the caller, which describes it better.
   return map != MAP_FAILED || !means_unsupported(code);
 }
 

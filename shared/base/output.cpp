@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMarkBytes = 1024;  // of a file, to see whose it is
+constexpr std::size_t kMarkBytes = 1024;  // read from a file to recognise its writer
 
 // Opens and locks `lock_path`, which guards `output`.
 Descriptor lock_output(const std::string& lock_path, const std::string& output) {
@@ -39,7 +39,7 @@ Descriptor lock_present_file(const std::string& lock_path, const std::string& ou
   constexpr int kAttempts = 100;  // after that, a mount whose inode numbers change is trusted
   for (int attempt = 0;; ++attempt) {
     Descriptor lock = lock_output(lock_path, output);
-    // Not where the previous holder has just removed the file that is now locked.
+    // Tries again if the previous holder has just removed the file that is now locked.
     if (attempt == kAttempts || is_name_of(lock_path, lock.get())) return lock;
   }
 }
@@ -92,7 +92,7 @@ bool has_file(const std::string& path, const std::string& option) {
                 cat("choose another ", option));
   }
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return false;  // free, or writing says what is wrong
+  if (::stat(path.c_str(), &status) != 0) return false;  // free, or writing reports why
   if (S_ISDIR(status.st_mode)) {
     throw Error(ErrorKind::kCannotCreate, cat(path, ": is a folder (want a file)"),
                 cat("choose another ", option));

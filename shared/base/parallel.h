@@ -1,4 +1,4 @@
-// Work shared among threads, where the result does not depend on who does what.
+// Work shared among threads, with a result that does not depend on how it is shared.
 #pragma once
 
 #include <algorithm>

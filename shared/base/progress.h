@@ -10,13 +10,14 @@ namespace retina {
 
 class Progress {
  public:
-  // `label` starts the line ("packing"); `total` 0 means unknown; `unit` is what is counted.
+  // Starts the line with `label` ("packing"); `total` 0 means unknown; `unit` names the counted
+  // things.
   Progress(std::string label, std::int64_t total, std::string unit);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `done` counted so far; `detail` is appended ("loss 0.42"). Cheap to call often.
+  // Shows `done` of the total; `detail` is appended ("loss 0.42"). Cheap to call often.
   void update(std::int64_t done, const std::string& detail = "");
   // Draws the last state and ends the line.
   void finish();

@@ -17,17 +17,17 @@ struct RandomStream {
   RandomUse use = RandomUse::kTest;
   std::uint32_t stream = 0;  // e.g. the epoch or the parameter's number
 
-  // 64 random bits of place `index`.
+  // Returns the 64 random bits of place `index`.
   std::uint64_t bits(std::uint64_t index) const;
-  // Uniform in [0, 1), 53 bits.
+  // Returns a number uniform in [0, 1), 53 bits.
   double unit(std::uint64_t index) const;
-  // Standard normal (Box-Muller on the two halves of place `index`).
+  // Returns a standard normal number (Box-Muller on the two halves of place `index`).
   double normal(std::uint64_t index) const;
-  // Uniform in [0, bound), bound >= 1; bias below 2^-64 * bound.
+  // Returns a number uniform in [0, bound), bound >= 1; bias below 2^-64 * bound.
   std::uint64_t below(std::uint64_t index, std::uint64_t bound) const;
 };
 
-// A uniform permutation of 0..count-1 (Fisher-Yates, swap i uses place i of the stream).
+// Returns a uniform permutation of 0..count-1 (Fisher-Yates, swap i uses place i of the stream).
 std::vector<std::uint32_t> permutation(std::size_t count, const RandomStream& stream);
 
 }  // namespace retina

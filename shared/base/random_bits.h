@@ -1,5 +1,5 @@
 // The generator behind random.h, for CPUs and GPUs: Philox4x32-10 (Salmon et al. 2011, "Parallel
-// random numbers: as easy as 1, 2, 3") and where a number of ours is in it
+// random numbers: as easy as 1, 2, 3"), and how our sequences map to its counters
 // (shared/shard/FORMAT.md, "Random numbers").
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace retina {
 
-// What a sequence is for; keeps sequences of one seed apart. Not stored anywhere, but changing a
+// Purpose of a sequence; keeps sequences of one seed apart. Not stored anywhere, but changing a
 // value changes every run: never renumber.
 enum class RandomUse : std::uint32_t {
   kWeights = 1,
@@ -22,7 +22,7 @@ enum class RandomUse : std::uint32_t {
   kDropout = 8,
 };
 
-// A counter, or what the generator makes of it.
+// A counter, or the generator's output for it.
 struct PhiloxBlock {
   std::uint32_t r0, r1, r2, r3;
 };
@@ -30,7 +30,7 @@ struct PhiloxKey {
   std::uint32_t low, high;
 };
 
-// The raw block function with the published constants (known answers in the test).
+// Computes the raw block function with the published constants (known answers in the test).
 RETINA_HOST_DEVICE PhiloxBlock philox4x32(PhiloxBlock counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53} * counter.r0;
@@ -67,7 +67,7 @@ RETINA_HOST_DEVICE std::uint64_t high_half(const PhiloxBlock& block) {
   return block.r2 | (std::uint64_t{block.r3} << 32);
 }
 
-// The 64 bits of a place.
+// Returns the 64 bits of a place.
 RETINA_HOST_DEVICE std::uint64_t random_bits(const RandomPlace& place) {
   return low_half(block_at(place));
 }

@@ -40,12 +40,12 @@ struct Text {
 };
 struct Lines {
   Text name, asked, ended, bus_error, no_memory;
-  double limit_s = -1;  // below 0: none
+  double limit_s = -1;  // below 0: no limit
 };
 // Two take turns, so that the one in use is not written to.
 std::array<Lines, 2> g_lines;
 std::atomic<const Lines*> g_current{g_lines.data()};
-std::mutex g_mutex;  // of those who prepare
+std::mutex g_mutex;  // guards preparing them
 std::atomic_flag g_is_ending;
 
 const char* signal_name(int signal) {
@@ -73,7 +73,7 @@ void write_line(const Lines& lines, const Text& end) {
 }
 
 [[noreturn]] void end_now(const Lines& lines) {
-  // A log that nobody reads must not keep the process.
+  // A log without a reader must not keep the process alive.
   std::signal(SIGALRM, SIG_DFL);
   sigset_t alarms;
   sigemptyset(&alarms);
@@ -121,17 +121,17 @@ void set_text(Text& text, const std::string& to) {
   text.add(to);
 }
 
-// Ends as without a handler.
+// Ends the process as the signal would without a handler.
 void end_by(int signal) {
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
-// Often every thread is hit at once; the first one reports it and ends the process.
+// Reports and ends the process. Often every thread is hit at once; only the first one reports.
 [[noreturn]] void end_with(const Text& text, ErrorKind kind) {
   while (g_is_ending.test_and_set()) ::pause();
   text.write();
-  // A launcher reads it from a pipe, and must have done so before this process ends.
+  // A launcher reads the log from a pipe, and must have read it before this process ends.
   constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 10'000'000};
   for (int look = 0, unread = 0; look < 50; ++look) {
     if (::ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) break;
@@ -142,12 +142,12 @@ void end_by(int signal) {
 
 extern "C" void on_bus_error(int signal, siginfo_t* info, void*) {
   const Lines& lines = *g_current.load();
-  // Not one that was sent by kill(), an unaligned address, broken memory.
+  // Other causes keep their default end: a signal from kill(), an unaligned address, broken memory.
   if (info->si_code != BUS_ADRERR || lines.bus_error.size == 0) return end_by(signal);
   end_with(lines.bus_error, ErrorKind::kIo);
 }
 
-// Whether the system still gives this process a little.
+// Returns true if the system still gives this process a little memory.
 bool has_memory() {
   constexpr std::size_t kLittle = std::size_t{2} << 20;
   void* const memory =
@@ -224,7 +224,7 @@ void install_memory_errors() {
     sigaction(signal, &action, nullptr);
   };
   install(SIGBUS, on_bus_error);
-  // A sanitizer has its own.
+  // A sanitizer has handlers of its own.
   struct sigaction before {};
   if (::sigaction(SIGSEGV, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) {
     install(SIGSEGV, on_bad_access);

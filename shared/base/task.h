@@ -1,4 +1,4 @@
-// What a data set is labelled for and a model is trained to do.
+// The task that a data set is labelled for and a model is trained for.
 #pragma once
 
 #include "shared/base/choices.h"
@@ -10,14 +10,14 @@ enum class Task {
   kClassification,  // one class for the whole image
 };
 
-// Their words in manifests and checkpoints; part of the formats, never rename.
+// Words of the tasks in manifests and checkpoints; part of the formats, never rename.
 inline const Choices<Task> kTasks = {{"detection", Task::kDetection},
                                      {"classification", Task::kClassification}};
-// Their words on command lines.
+// Words of the tasks on command lines.
 inline const Choices<Task> kTaskOptions = {{"detect", Task::kDetection},
                                            {"classify", Task::kClassification}};
 
-// The modes of an option that only one of them has (OptionRules).
+// Modes of an option that applies to one task only (OptionRules).
 inline constexpr unsigned kDetect = 1, kClassify = 2;
 
 }  // namespace retina

@@ -9,16 +9,16 @@ namespace retina {
 
 using TextRow = std::vector<std::string>;
 
-// Characters of UTF-8 text: names need not be ASCII.
+// Returns the number of characters of UTF-8 text: names need not be ASCII.
 std::size_t character_count(const std::string& text);
 
-// Which columns of a table are to the left, others to the right.
+// Columns of a table that are aligned to the left; the others are aligned to the right.
 enum class ToTheLeft { kFirst, kFirstAndLast, kAll };
 
-// The rows as lines, none longer than the first. `rows` not empty.
+// Returns the rows as lines; a row may not be longer than the first. `rows` must not be empty.
 std::string aligned_table(const std::vector<TextRow>& rows, ToTheLeft columns = ToTheLeft::kFirst);
 
-// The text with a sentence a line.
+// Returns the text with one sentence a line.
 std::string sentence_lines(std::string text);
 
 }  // namespace retina

@@ -21,7 +21,7 @@ bool is_scheme(std::string_view text) {
          });
 }
 
-// Whole URLs by their public form.
+// Whole URLs, keyed by their public form.
 struct KeptUrls {
   std::mutex mutex{};
   std::map<std::string, std::string> whole{};

@@ -1,4 +1,4 @@
-// What --version prints: the project's version and git revision, and the libraries that a program
+// The text of --version: the project's version and git revision, and the libraries that a program
 // registered (LibTorch, CUDA, MPI: base knows nothing of them).
 #pragma once
 
@@ -10,8 +10,8 @@ namespace retina {
 extern const char* const kProjectVersion;
 extern const char* const kGitRevision;  // short hash, "-dirty" appended, or "unknown"
 
-// Adds "NAME VERSION" to what `version_text` prints. Call at program start; `version` is asked only
-// when it is printed, since asking may load the library.
+// Adds "NAME VERSION" to the output of `version_text`. Call at program start; `version` is called
+// only for printing, since it may load the library.
 void register_library_version(const std::string& name, std::function<std::string()> version);
 
 std::string version_text(const std::string& program);

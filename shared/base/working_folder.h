@@ -1,5 +1,5 @@
-// For main.cpp alone: where the working folder has been removed, oneMKL ends the process while it
-// is loaded, Open MPI when it starts, and the standard library throws. So the process leaves that
+// For main.cpp alone: if the working folder has been removed, oneMKL ends the process while it is
+// loaded, Open MPI when it starts, and the standard library throws. So the process leaves that
 // folder before any library is initialised. In /proc nothing can be created, and a relative path
 // leads to nothing of the user's.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// Memory is not there yet: only system calls.
+// Runs before memory can be allocated: only system calls.
 inline void leave_removed_folder(int, char** arguments, char**) {
   char folder[PATH_MAX];
   if (::getcwd(folder, sizeof(folder)) != nullptr || errno != ENOENT || ::chdir("/proc") != 0)

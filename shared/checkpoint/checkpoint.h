@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// All of a checkpoint except its tensors.
+// A checkpoint without its tensors.
 struct CheckpointHeader {
   std::string trainer_json = "{}";  // one JSON object: step, epoch, samples seen, schedule
   std::string config_json = "{}";   // one JSON object: {"model": ..., "train": ...}
@@ -30,9 +30,9 @@ struct Checkpoint {
 // Writes `path` atomically: temporary file, fsync, re-read and verified, rename. Strides of dense
 // tensors survive (channels_last), others are made contiguous; tensors that share storage are
 // written separately; device tensors are copied to the host. The same content gives the same bytes.
-// Safe on a background thread while nobody changes the tensors. Returns the file's hash (its seal).
-// Throws kCannotCreate (not writable), kIo (disk full, mount gone); names must be unique and the
-// two texts JSON objects (kInternal).
+// Safe on a background thread while no thread changes the tensors. Returns the file's hash (its
+// seal). Throws kCannotCreate (not writable), kIo (disk full, mount gone); names must be unique and
+// the two texts JSON objects (kInternal).
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
 enum class CheckpointPart { kAll, kModel };
@@ -42,11 +42,12 @@ enum class CheckpointPart { kAll, kModel };
 // kData (damaged, cut short, not one of our files, written by a newer version), kIo.
 Checkpoint load_checkpoint(const std::string& path, CheckpointPart part = CheckpointPart::kAll);
 
-// Throws kConfig when the checkpoint is the import of an image classifier: its pyramid and heads
-// are placeholders, to start a training from (retina-train --init). `path` names it.
+// Throws kConfig if the checkpoint is the import of an image classifier: its pyramid and heads are
+// placeholders, to start a training from (retina-train --init). Errors name `path`.
 void check_has_heads(const Checkpoint& checkpoint, const std::string& path);
 
-// The same checks without building tensors: for choosing the newest good checkpoint.
+// Reads the header with the same checks, without building tensors: for choosing the newest good
+// checkpoint.
 CheckpointHeader read_checkpoint_header(const std::string& path);
 
 }  // namespace retina

@@ -28,7 +28,8 @@ std::vector<std::int64_t> read_sizes(const JsonView& list) {
   return sizes;
 }
 
-// Elements that a tensor of this shape and these strides spans; nullopt when that overflows.
+// Returns the number of elements that a tensor of this shape and these strides spans; nullopt if
+// that overflows.
 std::optional<std::uint64_t> span_of(const std::vector<std::int64_t>& shape,
                                      const std::vector<std::int64_t>& strides) {
   std::uint64_t span = 1;
@@ -44,7 +45,8 @@ std::optional<std::uint64_t> span_of(const std::vector<std::int64_t>& shape,
   return span;
 }
 
-// `records`: those that were read; a second tensor of one record would multiply the file's size.
+// Reads one tensor. `records` are those read so far; a second tensor of one record would multiply
+// the file's size.
 NamedTensor read_tensor(ZipReader& zip, const JsonView& entry, std::set<std::string>& records) {
   const auto dtype = format::dtype_of(entry.at("dtype").as_string());
   if (!dtype) entry.at("dtype").fail("an unknown element type");
@@ -56,7 +58,7 @@ NamedTensor read_tensor(ZipReader& zip, const JsonView& entry, std::set<std::str
   if (!records.insert(record).second) {
     entry.fail(cat("its record ", record, " is used by another tensor"));
   }
-  // Compared before anything is allocated.
+  // The size is compared before anything is allocated.
   const std::size_t size_bytes = zip.getRecordSize(record);
   const auto span = span_of(shape, strides);
   if (!span || *span > size_bytes || *span * c10::elementSize(*dtype) != size_bytes) {
@@ -104,12 +106,12 @@ JsonFile read_index(ZipReader& zip, const std::string& path) {
   return parse_versioned_json(text, path, format::kVersion);
 }
 
-// Calls `read(zip, index)` on the file once its seal and its directory have been checked; what
-// LibTorch's reader throws becomes bad data.
+// Calls `read(zip, index)` on the file once its seal and its directory have been checked;
+// exceptions of LibTorch's reader become kData.
 template <class Read>
 auto with_index(const std::string& path, Read read) {
   if (is_onnx_file(path)) {
-    read_inference_header(path);  // says what is wrong with another one
+    read_inference_header(path);  // throws if it is an inference model
     throw Error(ErrorKind::kData,
                 cat(path, ": is an inference model that retina-convert wrote, not a checkpoint"),
                 "give the run's folder, or the checkpoint that it was made from");

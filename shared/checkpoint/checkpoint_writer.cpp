@@ -18,8 +18,8 @@ namespace {
 
 namespace format = checkpoint_format;
 
-// The tensors as written: on the host, dense, each with a storage of its own that holds nothing
-// else (a parameter may be a view into a large flat buffer). `owners` keeps the memory alive.
+// Returns the tensors as written: on the host, dense, each with a storage of its own and nothing
+// else in it (a parameter may be a view into a large flat buffer). `owners` keeps the memory alive.
 NamedTensors as_stored(const NamedTensors& tensors, std::vector<at::Tensor>& owners) {
   NamedTensors stored;
   std::unordered_set<std::string> names;
@@ -36,13 +36,13 @@ NamedTensors as_stored(const NamedTensors& tensors, std::vector<at::Tensor>& own
   return stored;
 }
 
-// Containers of Any: the pickler writes them without TorchScript's type tags, as plain Python.
+// Makes a dict of Any: the pickler writes it without TorchScript's type tags, as plain Python.
 c10::impl::GenericDict any_dict() {
   return c10::impl::GenericDict(c10::StringType::get(), c10::AnyType::get());
 }
 
-// JSON as the Python value that torch.load shows: objects become dicts, numbers ints and floats,
-// integers beyond 2^63-1 decimal strings, as the pickle's integers have 64 bits.
+// Converts JSON to the Python value that torch.load shows: objects become dicts, numbers ints and
+// floats, integers beyond 2^63-1 decimal strings, as the pickle's integers have 64 bits.
 c10::IValue python_value(const rapidjson::Value& value) {
   switch (value.GetType()) {
     case rapidjson::kNullType:
@@ -73,14 +73,14 @@ c10::IValue python_value(const rapidjson::Value& value) {
   return {};
 }
 
-// A dict with string keys in the given order.
+// Makes a dict with string keys in the given order.
 c10::IValue python_dict(const NamedTensors& tensors) {
   auto dict = any_dict();
   for (const auto& [name, tensor] : tensors) dict.insert(name, tensor);
   return dict;
 }
 
-// The categories as a list of dicts.
+// Converts the categories to a list of dicts.
 c10::IValue python_value(const Categories& categories) {
   c10::impl::GenericList list(c10::AnyType::get());
   for (const auto& category : categories) {

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFolder = "weights";
-constexpr const char* kWeightsByName = "resnet50";  // names without a backbone are its
+constexpr const char* kWeightsByName = "resnet50";  // owner of the names without a backbone
 
 std::vector<PretrainedWeights> parse_table(const std::string& text) {
   std::vector<PretrainedWeights> table;
@@ -35,12 +35,12 @@ std::vector<PretrainedWeights> parse_table(const std::string& text) {
   return table;
 }
 
-// Without data from the working directory.
+// Returns the data set to search beside; without one, the working directory's.
 fs::path set_of(const std::string& near) {
   return near.empty() ? "shards" : near;
 }
 
-// The folder around `path`, as it is written there; "." for the working directory.
+// Returns the folder around `path`, as it is written there; "." for the working directory.
 fs::path folder_around(const fs::path& path) {
   fs::path clean = path.lexically_normal();
   if (!clean.has_filename()) clean = clean.parent_path();  // "shards/"
@@ -48,27 +48,27 @@ fs::path folder_around(const fs::path& path) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-// Nothing without $RETINA_WEIGHTS.
+// Returns $RETINA_WEIGHTS as a folder; empty if it is not set.
 fs::path own_folder() {
   const char* const own = std::getenv("RETINA_WEIGHTS");
   const fs::path folder = own == nullptr ? "" : own;
   return folder.has_filename() ? folder : folder.parent_path();  // "weights/"
 }
 
-// Where `make weights` is to write `weights`. Data have their sets in `shards` (jobs/README.md),
-// and their weights beside that.
+// Returns the folder in which `make weights` creates `weights`: data have their sets in `shards`
+// (jobs/README.md), and their weights beside that.
 fs::path data_folder(const std::string& near) {
   if (own_folder().filename() == kFolder) return folder_around(own_folder());
   const fs::path around = folder_around(set_of(near));
   return around.filename() == "shards" ? folder_around(around) : around;
 }
 
-// "imagenet-v2-resnet18" beside "imagenet-v2", which is ResNet-50's.
+// Returns true for "imagenet-v2-resnet18" as opposed to "imagenet-v2", which is ResNet-50's.
 bool is_of_other_backbone(const std::string& name) {
   return name.starts_with("imagenet-") && std::count(name.begin(), name.end(), '-') > 1;
 }
 
-// A word of a shell's command line.
+// Quotes a word for a shell's command line.
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain = "_-./+,:@%";
   const bool is_plain = std::all_of(text.begin(), text.end(), [&](unsigned char c) {

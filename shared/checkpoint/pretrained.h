@@ -1,5 +1,5 @@
 // Weights that have a name: those that `make weights` fetches. Their table is docker/weights.txt,
-// compiled in; here is where the programs find their files.
+// compiled in; this file tells the programs where the weights' files are.
 #pragma once
 
 #include <string>
@@ -12,48 +12,49 @@ extern const char* const kWeightsTable;
 
 struct PretrainedWeights {
   std::string name = {};    // "coco-v2"
-  std::string source = {};  // what was imported: "retinanet_resnet50_fpn_v2_coco-5905b1c5.pth"
+  std::string source = {};  // the imported file: "retinanet_resnet50_fpn_v2_coco-5905b1c5.pth"
 
-  // The checkpoint that retina-weights makes of it.
+  // Returns the name of the checkpoint that retina-weights makes of it.
   std::string file() const;
 };
 
-// In the table's order.
+// Returns all weights in the table's order.
 const std::vector<PretrainedWeights>& pretrained_weights();
-// "coco-v2, coco-v1, ..., imagenet-v2-BACKBONE".
+// Returns "coco-v2, coco-v1, ..., imagenet-v2-BACKBONE".
 std::string pretrained_names();
-// Null for anything but the name of one.
+// Returns the weights of this name; null for anything else.
 const PretrainedWeights* find_pretrained(const std::string& name);
-// `name`'s of another backbone: imagenet-v2 of resnet18 is imagenet-v2-resnet18. Null where there
-// is none.
+// Returns the weights that correspond to `name` for another backbone: imagenet-v2 of resnet18 is
+// imagenet-v2-resnet18. Null if there are none.
 const PretrainedWeights* find_backbone(const std::string& name, const std::string& backbone);
-// The one whose file `path` ends with; null for another file.
+// Returns the weights whose file name ends `path`; null for another file.
 const PretrainedWeights* pretrained_of_file(const std::string& path);
 
-// Where its file is, for the data in `near` ("": of the working directory): in $RETINA_WEIGHTS, or
-// in a folder `weights` in `near`, beside it or beside a folder above it, the nearest first. ""
-// where it is in none.
+// Returns the path of the weights' file, for the data in `near` ("": in the working directory): in
+// $RETINA_WEIGHTS, or in a folder `weights` in `near`, beside it or beside a folder above it, the
+// nearest first. "" if it is in none.
 std::string locate(const PretrainedWeights& weights, const std::string& near);
-// Where it would be after fetch_command.
+// Returns the path that the file would have after fetch_command.
 std::string fetched_path(const PretrainedWeights& weights, const std::string& near);
-// The command that fetches it to where `locate` finds it: into $RETINA_WEIGHTS where that is a
-// folder `weights`, else into `weights` beside `near`, or beside `shards` where that is the folder
-// around it.
+// Returns the command that fetches the file to where `locate` finds it: into $RETINA_WEIGHTS if
+// that is a folder `weights`, else into `weights` beside `near`, or beside `shards` if that is the
+// folder around it.
 std::string fetch_command(const PretrainedWeights& weights, const std::string& near);
 
-// Who asks: "--init", and the data beside which weights are looked for.
+// The option that asks: "--init", and the data beside which weights are looked for.
 struct NamedBy {
   std::string option, near;
 };
-// It is nowhere: throws kNoInput.
+// Throws kNoInput for weights whose file was not found.
 [[noreturn]] void refuse_missing(const PretrainedWeights& weights, const NamedBy& by);
-// As find_pretrained; warns where the working directory has something of that name, too.
+// Looks a name up as find_pretrained does; warns if the working directory has something of that
+// name, too.
 const PretrainedWeights* take_name(const std::string& given, const NamedBy& by);
-// A name promises the weights that were fetched: throws kData where `file` is not an import of
-// them, else the log says that it is taken.
+// Throws kData unless `file` is an import of the named weights, since a name promises those that
+// were fetched; otherwise logs that it is used.
 void check_import(const PretrainedWeights& weights, const std::string& file, const NamedBy& by);
-// A model that is given: where it is a name, the file of these weights; else as it is. Throws as
-// above, and kNoInput for a word that is neither a name nor a file.
+// Returns the model's path: for a name, the file of these weights; otherwise `given` itself. Throws
+// as above, and kNoInput for a word that is neither a name nor a file.
 std::string resolve_name(const std::string& given, const NamedBy& by);
 
 }  // namespace retina

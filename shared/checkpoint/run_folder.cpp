@@ -22,7 +22,7 @@ std::string in_folder(const std::string& folder, const std::string& name) {
   return cat(folder, folder.ends_with('/') ? "" : "/", name);
 }
 
-// Nothing when the index is missing or unreadable.
+// Reads the index; empty if it is missing or unreadable.
 std::vector<CheckpointEntry> read_index(const std::string& folder) {
   std::vector<CheckpointEntry> entries;
   const std::string path = in_folder(folder, kCheckpointIndexFile);
@@ -39,7 +39,7 @@ std::vector<CheckpointEntry> read_index(const std::string& folder) {
       entries.push_back(std::move(entry));
     }
   } catch (const Error&) {
-    entries.clear();  // only a hint
+    entries.clear();  // the index is only a hint
   }
   return entries;
 }
@@ -100,7 +100,7 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
       skip_damaged(error, in_folder(folder, name));
     }
   }
-  // Of two files of the same step, the later one in the index is the last.
+  // Of two files of the same step, the later one in the index counts as the last.
   const auto place = [&](const CheckpointEntry& entry) {
     return std::find_if(index.begin(), index.end(),
                         [&](const auto& known) { return known.file == entry.file; }) -
@@ -141,7 +141,7 @@ const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries) {
   const CheckpointEntry* best = nullptr;
   for (const auto& entry : entries) {
     if (!entry.ap) continue;
-    // Models that find nothing yet: the one that has learned longest.
+    // Among models that find nothing yet, the longest trained one wins.
     const bool is_none = best == nullptr || (*best->ap <= 0 && *entry.ap >= *best->ap);
     if (is_none || *entry.ap > *best->ap) best = &entry;
   }

@@ -1,5 +1,5 @@
-// The checkpoints in a RUN folder, which retina-train writes: their names, the index of them,
-// and which of them stands for the run.
+// The checkpoints in a RUN folder, which retina-train writes: their names, their index, and which
+// one represents the run.
 //
 //   checkpoint-{epoch}.pt          at epoch ends, the first is 01
 //   checkpoint-{epoch}-{step}.pt   in between, and the last of --steps; {epoch}: in progress
@@ -18,7 +18,7 @@ namespace retina {
 inline constexpr const char* kCheckpointIndexFile = "checkpoints.json";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";  // see train/monitor/metrics_log.h
 
-// Where training stands after `step` updates.
+// State of a training after `step` updates.
 struct RunPoint {
   std::int64_t step = 0;
   std::int64_t epoch = 0;  // completed epochs, or the one in progress when !epoch_end
@@ -33,31 +33,31 @@ struct CheckpointEntry {
   std::string xxh3 = {};
 };
 
-// File name for a checkpoint at this point.
+// Returns the file name for a checkpoint at this point.
 std::string checkpoint_name(const RunPoint& point);
 bool is_checkpoint_name(const std::string& name);
-// All checkpoint files of the folder, unverified, by name.
+// Returns the names of all checkpoint files of the folder, unverified, sorted.
 std::vector<std::string> checkpoint_files(const std::string& folder);
 
-// The checkpoints of the folder, ascending steps. Each is described by the index as long as the
-// seal at its end is the one that they list; otherwise by the file itself, read whole. Damaged ones
+// Returns the checkpoints of the folder, ascending steps. Each is described by the index if the
+// seal at its end is the one listed there; otherwise by the file itself, read whole. Damaged ones
 // are left out.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& folder);
-// `entries` ascending, at least one. Written when it differs from what is there. Throws
+// Writes the index if it differs from the present one. `entries` ascending, at least one. Throws
 // kCannotCreate, kIo.
 void write_index(const std::string& folder, const std::vector<CheckpointEntry>& entries);
 
-// The one with the highest AP, on ties the first, of APs of 0 the last; null when none was
+// Returns the one with the highest AP, on ties the first, among APs of 0 the last; null if none was
 // validated.
 const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries);
 
-// Called in a handler. What cannot be read now may be whole: only a damaged checkpoint is skipped,
-// with a warning, and one that its run has removed meanwhile; anything else is rethrown.
+// Skips a damaged checkpoint with a warning, or one that its run has removed meanwhile; rethrows
+// anything else, since a file that cannot be read now may be intact. Call it in a handler.
 void skip_damaged(const Error& error, const std::string& path);
 
-// The checkpoint that stands for `path`: for a run's folder its best or, without validation, its
-// last, intact either way, and a line of the log says which; for anything else `path` itself.
-// Throws kNoInput (a folder without checkpoints), kData (none is whole), kIo.
+// Returns the checkpoint that `path` stands for: in a run's folder its best or, without validation,
+// its last, intact either way, and a line of the log says which; for anything else `path` itself.
+// Throws kNoInput (a folder without checkpoints), kData (none is intact), kIo.
 std::string resolve_checkpoint(const std::string& path);
 
 }  // namespace retina

@@ -21,8 +21,8 @@ constexpr std::string_view kBegin = "PK", kMark = "retina-xxh3:";
 constexpr std::size_t kDigits = 16;
 constexpr std::size_t kSealBytes = kMark.size() + kDigits;
 
-// Passes a zip on and adds the seal. The last bytes are held back: the end record gets its
-// comment length only when it is known to be the end.
+// Passes a zip on and adds the seal. The last bytes are held back: the end record gets its comment
+// length only once it is known to be the end.
 class SealedStream {
  public:
   explicit SealedStream(AtomicFile& file) : file_(file) {}
@@ -61,7 +61,7 @@ class SealedStream {
   std::string tail_{};
 };
 
-// What others wrote is named as what it is, with the way to a file of ours.
+// Throws if the file is of a known foreign kind, naming the kind and how to get a file of ours.
 void fail_as_known(const std::string& path, const std::string& what) {
   const std::optional<FileKind> kind = file_kind_of(path);
   if (!kind) return;
@@ -123,7 +123,7 @@ std::uint64_t read_seal(const std::string& path, const std::string& what) {
   if (read_start(path, kBegin.size()) != kBegin || file.size_bytes() < kSealBytes ||
       file.read_at(file.size_bytes() - kSealBytes, seal.data(), kSealBytes) != kSealBytes ||
       !seal.starts_with(kMark)) {
-    return check_seal(path, what);  // says what is wrong
+    return check_seal(path, what);  // throws the right error
   }
   return parse_hex64(std::string_view(seal).substr(kMark.size()), path);
 }

@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// Takes a zip's bytes in order; returns how many it took, always all.
+// Takes a zip's bytes in order; returns the number of bytes taken, always all.
 using ByteSink = std::function<std::size_t(const void*, std::size_t)>;
 
 // Runs `write_zip`, which gives a whole zip to the sink, seals it and publishes it at `path`
@@ -24,12 +24,12 @@ using ByteSink = std::function<std::size_t(const void*, std::size_t)>;
 std::uint64_t write_sealed(const std::string& path,
                            const std::function<void(const ByteSink&)>& write_zip);
 
-// Reads the whole file and checks its seal; returns the hash. Throws kNoInput, kIo, and kData when
+// Reads the whole file and checks its seal; returns the hash. Throws kNoInput, kIo, and kData if
 // the seal is missing (cut short, or not `what` of ours) or wrong (damaged). `what`: "checkpoint".
 std::uint64_t check_seal(const std::string& path, const std::string& what);
 
-// The hash that the file ends with, without reading the rest. Throws as check_seal, but detects no
-// damage.
+// Returns the hash at the end of the file, without reading the rest. Throws as check_seal, but
+// detects no damage.
 std::uint64_t read_seal(const std::string& path, const std::string& what);
 
 }  // namespace retina

@@ -15,27 +15,28 @@ namespace retina {
 class CategoryMap {
  public:
   CategoryMap() = default;
-  // Any order; sorts by id. Names become one_line(): here those of all sources come by. Throws
+  // Accepts any order; sorts by id. Names become one_line(): those of all sources pass here. Throws
   // kData on duplicate ids.
   explicit CategoryMap(Categories categories);
 
   int size() const { return static_cast<int>(categories_.size()); }
   std::optional<int> label_of(std::int64_t category_id) const;
-  // The first label of that name.
+  // Returns the first label of that name.
   std::optional<int> label_of_name(const std::string& name) const;
-  // Precondition: 0 <= label < size().
+  // Returns a category. Precondition: 0 <= label < size().
   const Category& at(int label) const;
-  // Two labels that share a name, for a warning: weights of other data sets are matched by name.
-  // Nothing when all names differ.
+  // Returns two labels that share a name, for a warning: weights of other data sets are matched by
+  // name. Nothing if all names differ.
   std::optional<std::pair<int, int>> equal_names() const;
-  // In label order.
+  // Returns the categories in label order.
   const Categories& all() const { return categories_; }
 
  private:
   Categories categories_;
 };
 
-// The 80 categories of COCO 2017, ids 1..90 with COCO's gaps (`retina-convert --categories coco`).
+// Returns the 80 categories of COCO 2017, ids 1..90 with COCO's gaps (`retina-convert --categories
+// coco`).
 const Categories& coco_categories();
 
 }  // namespace retina

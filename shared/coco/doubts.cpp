@@ -16,7 +16,8 @@
 namespace retina {
 namespace {
 
-// Ground truth has a name for what it means, a detection has its place in the file.
+// Place of a box for messages: ground truth has its annotation's id, a detection its place in the
+// file.
 struct BoxPlace {
   const ImageInfo* image = nullptr;
   std::string box{};
@@ -83,14 +84,16 @@ class BoxReadings {
  private:
   static double slack(double side) { return std::max(1.0, side / 100); }
 
-  // Boxes of x, y, width, height stay inside their image, and few are wider than their distance
-  // from its edge: neither a few careless boxes nor a set of large ones looks like corners.
+  // Returns true if boxes read better as corners. As x, y, width, height they stay inside their
+  // image, and few are wider than their distance from its edge: neither a few careless boxes nor a
+  // set of large ones looks like corners.
   bool are_corners() const {
     constexpr std::int64_t kFewest = 3;
     return beyond_ >= kFewest && beyond_ * 4 >= count_ && corners_ * 100 >= count_ * 99;
   }
 
-  // Enough boxes of several images, the farthest near 100: no chance.
+  // Returns true if there are enough boxes, in several images, the farthest near 100, to rule out
+  // chance.
   bool are_percent() const {
     constexpr std::int64_t kFewest = 8;
     return count_ >= kFewest && percents_ == count_ && has_two_images_ && farthest_ > 70;
@@ -110,7 +113,8 @@ class ImagesById {
     for (const ImageInfo& image : images) image_of_.emplace(image.id, &image);
   }
 
-  // Boxes of an image mostly follow each other.
+  // Returns the image of this id; remembers the last one, since boxes of an image mostly follow
+  // each other.
   const ImageInfo* image_with(std::int64_t id) {
     if (last_ == nullptr || last_->id != id) {
       const auto found = image_of_.find(id);
@@ -124,8 +128,8 @@ class ImagesById {
   const ImageInfo* last_ = nullptr;
 };
 
-// Which of `count` things repeat an earlier one by its hash, and the first that does, with the
-// earlier one. Sorted hashes first: there may be tens of millions.
+// Finds which of `count` things repeat an earlier one by its hash: how many do, and the first that
+// does, with the earlier one. Sorts hashes first: there may be tens of millions.
 struct Repeats {
   std::ptrdiff_t count = 0;
   std::size_t earlier = 0, first = 0;
@@ -160,8 +164,8 @@ std::string doubtful_boxes(const std::vector<ImageInfo>& images, const Annotatio
 }
 
 std::string doubled_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
-  // To hundredths of a pixel: shares of six digits move boxes by less. No usual fraction, such as
-  // .125, is a border of these.
+  // Rounds to hundredths of a pixel: fractions of the image in six digits move boxes by less. No
+  // usual fraction, such as .125, is a border of these.
   const auto rounded = [](double side) { return std::floor(100 * side + 0.3); };
   const auto [count, earlier, first] = find_repeats(truth.size(), [&](std::size_t i) {
     const Annotation one = truth.at(i);
@@ -191,7 +195,7 @@ std::string impossible_areas(const std::vector<ImageInfo>& images, const Annotat
   for (std::size_t i = 0; i < truth.size(); ++i) {
     const Annotation one = truth.at(i);
     const double width = one.bbox[2], height = one.bbox[3];
-    // An outline may reach over its box by a pixel, and be rounded.
+    // An outline may extend a pixel beyond its box, and be rounded.
     const bool is_possible = one.area > 0 && one.area <= 1.01 * (width + 1) * (height + 1);
     if (one.iscrowd || !(width > 0) || !(height > 0) || is_possible) continue;
     if (count++ > 0) continue;

@@ -14,7 +14,7 @@
 namespace retina {
 namespace {
 
-// In the order of CocoField: the key, and where its value goes.
+// A field's key and the member for its value; rows are in the order of CocoField.
 struct FieldRow {
   std::string_view key;
   std::variant<std::int64_t CocoEntry::*, std::string_view CocoEntry::*,
@@ -39,7 +39,8 @@ constexpr unsigned bit(std::size_t field) {
   return 1U << field;
 }
 
-// Calls `use` with the field as a constant: the compiler knows its key and the type of its value.
+// Calls `use` with the field as a constant, so that the compiler knows its key and the type of its
+// value.
 template <class Use>
 bool with_constant(std::size_t field, const Use& use) {
   bool result = false;
@@ -56,7 +57,7 @@ unsigned bits(const std::vector<CocoField>& fields) {
   return all;
 }
 
-// kFields.size() where nothing here reads it.
+// Returns the field of a key; kFields.size() if it is not one that is read.
 std::size_t find_field(std::string_view key) {
   std::size_t field = 0;
   while (field < kFields.size() && kFields[field].key != key) ++field;
@@ -110,7 +111,7 @@ EntryMaker::EntryMaker(const std::string& path, const CocoList& list, std::strin
 void EntryMaker::make(const rapidjson::Value& value, std::size_t index, CocoEntry& entry) {
   entry_ = &entry;
   index_ = index;
-  unsigned keys = 0;  // those with null included
+  unsigned keys = 0;  // including those with null
   if (!value.IsObject()) fail(cat("got ", type_of(value), ", want an object"));
   for (const auto& member : value.GetObject()) {
     const std::string_view key = text_of(member.name);
@@ -160,7 +161,7 @@ void EntryMaker::take(std::string_view key, const rapidjson::Value& value, bool&
   }
   flag = number == 1;
 }
-// The text's bytes are UTF-8, but an escape may still be half of a UTF-16 pair.
+// Takes a text. Its bytes are UTF-8, but an escape may still be half of a UTF-16 pair.
 void EntryMaker::take(std::string_view key, const rapidjson::Value& value,
                       std::string_view& text) const {
   if (!value.IsString()) wrong_type(key, value, "a string");
@@ -186,7 +187,7 @@ void EntryMaker::take(std::string_view key, const rapidjson::Value& value,
   if (count != box.size()) fail(cat(key, ": got ", count, " numbers, want 4"));
 }
 
-// CVAT's. They may be anything else.
+// Takes CVAT's attributes; other tools may have anything under that key.
 void EntryMaker::take_attributes(const rapidjson::Value& value) {
   if (!value.IsObject()) return;
   for (const auto& member : value.GetObject()) {
@@ -233,13 +234,13 @@ QuickEntryMaker::QuickEntryMaker(const CocoList& list, JsonScanner& scanner)
   next_.fill(kFields.size());
 }
 
-// Its calls take longer than what they do: all in one function.
+// Flattens its calls into one function, since they take longer than their bodies.
 [[gnu::flatten]] bool QuickEntryMaker::make(CocoEntry& entry) {
   entry_ = &entry;
-  unsigned keys = 0;  // those with null included
+  unsigned keys = 0;  // including those with null
   std::size_t field = kFields.size();
   const bool is_whole = scanner_.take_object([&] {
-    // Mostly, the keys have the order of the entry before.
+    // Keys mostly have the order of the previous entry.
     std::size_t& next = next_[field];
     std::string_view key;
     const auto take_key = [&](auto guess) { return scanner_.take_key(kFields[guess].key); };
@@ -262,7 +263,7 @@ QuickEntryMaker::QuickEntryMaker(const CocoList& list, JsonScanner& scanner)
 }
 
 bool QuickEntryMaker::skip(std::string_view key) {
-  if (has_escape(key)) return false;  // it may be one that is read
+  if (has_escape(key)) return false;  // it may be a wanted key
   return key == "attributes" && *scanner_.at() == '{' ? take_attributes() : scanner_.skip_value();
 }
 

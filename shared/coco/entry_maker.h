@@ -1,5 +1,5 @@
 // Makes one entry of a COCO list, for entry_reader.cpp: quickly from its text as programs write it,
-// or of any JSON, saying what is wrong.
+// or from any JSON, with messages for errors.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@ namespace retina {
 
 constexpr std::size_t kCocoFields = 12;
 
-// Of RapidJSON's values.
+// Makes entries of RapidJSON's values.
 class EntryMaker {
  public:
-  // The values are those of `text`, entries with commas between them, of which the first has the
-  // number `first`.
+  // Takes the text of the values: entries separated by commas, the first of which has the number
+  // `first`.
   EntryMaker(const std::string& path, const CocoList& list, std::string_view text,
              std::size_t first);
 
@@ -38,24 +38,24 @@ class EntryMaker {
   [[noreturn]] void wrong_type(std::string_view key, const rapidjson::Value& got,
                                const char* want) const;
   [[noreturn]] void fail(const std::string& problem, const std::string& hint = "") const;
-  // A number as the file has it.
+  // Returns a number as it is written in the file.
   std::string digits(std::string_view key, unsigned side = 0) const;
 
   const std::string& path_;
   const CocoList& list_;
   std::string_view text_;
   std::size_t first_;
-  unsigned needed_, wanted_;  // a bit for each field
+  unsigned needed_, wanted_;  // one bit per field
   std::size_t index_ = 0;
   CocoEntry* entry_ = nullptr;
 };
 
-// Of text. Where it returns false, EntryMaker is to look at the same text.
+// Makes entries of text. If it returns false, the same text must go through EntryMaker.
 class QuickEntryMaker {
  public:
   QuickEntryMaker(const CocoList& list, JsonScanner& scanner);
 
-  // Fills an entry, which is empty; the scanner is on its "{".
+  // Fills an empty entry; the scanner must be at its "{".
   bool make(CocoEntry& entry);
 
  private:
@@ -68,8 +68,9 @@ class QuickEntryMaker {
   bool take(bool& flag);
 
   JsonScanner& scanner_;
-  unsigned needed_, wanted_;  // a bit for each field
-  // Which field came last time behind each, and first; all that nobody reads are one.
+  unsigned needed_, wanted_;  // one bit per field
+  // The field that followed each field last time, and the first one; all unread fields count as
+  // one.
   std::array<std::size_t, kCocoFields + 1> next_{};
   CocoEntry* entry_ = nullptr;
 };

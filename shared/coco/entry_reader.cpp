@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
 
-// The comma of the last "} , {" of a text, which looks like the border of two entries; or npos. It
-// may as well lie in a string or in a list within an entry.
+// Returns the comma of the last "} , {" of a text, which looks like the border of two entries; or
+// npos. It may as well lie in a string or in a list within an entry.
 std::size_t last_border(std::string_view text) {
   for (std::size_t at = text.rfind('}'); at != std::string_view::npos; at = text.rfind('}', at)) {
     const std::size_t comma = text.find_first_not_of(kSpace, at + 1);
@@ -34,14 +34,14 @@ std::size_t last_border(std::string_view text) {
   return std::string_view::npos;
 }
 
-// Walks the file. What it takes at the root and in lists is proved to be JSON when it is parsed, so
-// that the walk itself looks at brackets and strings alone.
+// Walks the file. Everything at the root and in lists is parsed as JSON later, so the walk itself
+// looks at brackets and strings alone.
 class EntryFile {
  public:
   EntryFile(const std::string& path, const std::vector<CocoList>& lists, const TakeEntries& take,
             const ReadingPieces& pieces)
       : path_(path), lists_(lists), take_(take), piece_bytes_(pieces.piece_bytes), file_(path) {
-    constexpr int kMostThreads = 8;  // the entries are handed over by one
+    constexpr int kMostThreads = 8;  // one thread hands the entries over
     thread_count_ =
         pieces.thread_count > 0 ? pieces.thread_count : std::min(usable_cores(), kMostThreads);
     constexpr int kPiecesPerThread = 16;
@@ -60,7 +60,7 @@ class EntryFile {
   }
 
  private:
-  // Whole entries of a list, if it has been cut right.
+  // Whole entries of a list, if the border was guessed right.
   struct Piece {
     std::string_view text{};
     std::vector<CocoEntry> entries{};
@@ -78,7 +78,7 @@ class EntryFile {
                                       [&](const CocoList& list) { return list.key == key; });
       const auto list = static_cast<std::size_t>(found - lists_.begin());
       if (found == lists_.end()) {
-        // A list may have hundreds of megabytes, wanted or not.
+        // Lists are read in pieces: each may have hundreds of megabytes, wanted or not.
         if (next() == '[') {
           read_list(list);
         } else {
@@ -102,7 +102,7 @@ class EntryFile {
 
   bool is_wanted(std::size_t list) const { return list < lists_.size(); }
 
-  // Hands over the entries of a list that is wanted; any other has to be JSON, no more.
+  // Hands over the entries of a wanted list; any other must be JSON, no more.
   void read_list(std::size_t list) {
     const std::string key = is_wanted(list) ? lists_[list].key : "";
     open('[', key.empty() ? "" : key + ": ");
@@ -112,20 +112,21 @@ class EntryFile {
     }
     std::size_t index = 0;
     do {
-      // Quickly, where pieces can be guessed.
+      // The fast way: pieces with guessed borders, several at once.
       const std::size_t piece_count = guess_pieces();
       for_each_parallel(piece_count, thread_count_,
                         [&](std::size_t i) { parse_guess(pieces_[i], list); });
       std::size_t i = 0;
       for (; i < piece_count && pieces_[i].understood; ++i) {
-        // Of a list that nobody asked for there are none.
+        // An unwanted list has no entries.
         if (!pieces_[i].entries.empty()) take_(list, index, pieces_[i].entries);
         index += pieces_[i].entries.size();
         at_ += pieces_[i].text.size() + 1;
       }
       if (piece_count > 0 && i == piece_count) continue;
 
-      // One piece with care: at the end of the list, of lists in entries, where something is wrong.
+      // The slow way, one piece at a time: at the end of the list, for lists in entries, after an
+      // error.
       std::size_t size = end_of_value(0);
       while (ahead()[size] == ',' && size < piece_bytes_) size = end_of_value(size + 1);
       if (ahead()[size] != ',' && ahead()[size] != ']') fail_syntax();
@@ -141,14 +142,14 @@ class EntryFile {
         }
         ++index;
       }
-      if (index == first) fail_syntax();  // a comma, and nothing behind it
+      if (index == first) fail_syntax();  // a comma without an entry after it
       at_ += size + 1;
     } while (buffer_[at_ - 1] == ',');
   }
 
-  // Gives each piece a text that seems to have whole entries; returns how many have one. A text
-  // begins behind the last one's comma: where that has been parsed, this one begins with an entry,
-  // so where this one is parsed in turn, its end is the end of an entry, too.
+  // Gives each piece a text that seems to have whole entries; returns the number of pieces with
+  // one. A text begins after the last one's comma: if that text has been parsed, this one begins
+  // with an entry, so if this one is parsed in turn, its end is the end of an entry, too.
   std::size_t guess_pieces() {
     hold(pieces_.size() * piece_bytes_ + 1);
     std::string_view rest = ahead();
@@ -162,10 +163,11 @@ class EntryFile {
     return count;
   }
 
-  // An entry that is refused is read again with care, for its message, too: here it has no index.
+  // Parses a guessed piece. A refused entry is read again the slow way, which has its index for the
+  // message.
   void parse_guess(Piece& piece, std::size_t list) const {
     piece.entries.clear();
-    // It may go on into the next one's, up to the NUL behind all.
+    // The scanner may run on into the next piece's text, up to the NUL at the end of the buffer.
     JsonScanner scanner({piece.text.data(), buffer_.data() + end_});
     std::optional<QuickEntryMaker> maker;
     if (is_wanted(list)) maker.emplace(lists_[list], scanner);
@@ -179,8 +181,8 @@ class EntryFile {
     piece.understood = is_good && scanner.at() == end;
   }
 
-  // Takes one value, proved to be JSON, up to a comma or bracket, or, where it is a key, to its
-  // colon. Returns its text.
+  // Takes one value, parsed as JSON, up to a comma or bracket, or, for a key, to its colon. Returns
+  // its text.
   std::string take_value(char end) {
     const std::size_t size = end_of_value(0);
     if ((ahead()[size] == ':') != (end == ':')) fail_syntax();
@@ -191,12 +193,12 @@ class EntryFile {
     return array[0].IsString() ? array[0].GetString() : "";
   }
 
-  // The array of the values in the next `size` bytes, which are complete.
+  // Parses the next `size` bytes, which must be complete values, as an array.
   JsonFile parse(std::size_t size) const {
     return JsonFile::parse_foreign(cat('[', ahead().substr(0, size), ']'), path_);
   }
 
-  // How far ahead the value ends that begins `begin` bytes ahead: one of ",:]}" is there.
+  // Returns how far ahead the value ends that begins `begin` bytes ahead: at one of ",:]}".
   std::size_t end_of_value(std::size_t begin) {
     std::size_t depth = 0;
     bool in_string = false;
@@ -219,7 +221,7 @@ class EntryFile {
     }
   }
 
-  // Takes the bracket. `place` is for the message where something else is there.
+  // Takes the bracket. `place` is for the message if something else is there.
   void open(char bracket, const std::string& place) {
     const char got = next();
     if (got != bracket) {
@@ -235,7 +237,7 @@ class EntryFile {
     ++at_;
   }
 
-  // The next character that is not white space; NUL where the file ends.
+  // Returns the next character that is not white space; NUL at the end of the file.
   char next() {
     for (;;) {
       at_ += std::min(ahead().find_first_not_of(kSpace), ahead().size());
@@ -245,10 +247,10 @@ class EntryFile {
     }
   }
 
-  // What has been read of the file and not taken.
+  // Returns the bytes that were read and not taken.
   std::string_view ahead() const { return {buffer_.data() + at_, end_ - at_}; }
 
-  // Reads on until `size_bytes` are ahead, or all that the file has.
+  // Reads on until `size_bytes` are ahead, or all of the file is.
   void hold(std::size_t size_bytes) {
     if (ahead().size() >= size_bytes) return;
     std::copy(buffer_.data() + at_, buffer_.data() + end_, buffer_.data());
@@ -262,7 +264,8 @@ class EntryFile {
   [[noreturn]] void fail(const std::string& problem) const {
     throw Error(ErrorKind::kData, cat(path_, ": ", problem));
   }
-  // See read_entries().
+  // Throws an error that is reported only if the whole file is valid JSON when read_entries()
+  // checks it afterwards.
   [[noreturn]] void fail_syntax() const { fail("changes while it is read"); }
 
   const std::string& path_;
@@ -271,19 +274,19 @@ class EntryFile {
   std::size_t piece_bytes_;
   FileReader file_;
   std::string buffer_;
-  std::size_t at_ = 0, end_ = 0;  // of what is ahead, in buffer_
+  std::size_t at_ = 0, end_ = 0;  // the bytes ahead, in buffer_
   int thread_count_ = 0;
   std::vector<Piece> pieces_;
 };
 
-// What to give where the file is something else.
+// Returns a hint about the wanted file.
 const char* wanted_file(const std::vector<CocoList>& lists) {
   if (lists[0].needed.back() != CocoField::kScore) return "";
   return "give COCO's results: [{\"image_id\": 1, \"category_id\": 1, \"bbox\": [x, y, width, "
          "height], \"score\": 0.9}, ...]; Ultralytics writes them with save_json=True";
 }
 
-// Throws `error` with whose file this is, or what is wanted.
+// Throws `error` with the tool that made this file, or with a hint about the wanted one.
 [[noreturn]] void fail_as_known(const std::string& path, const std::vector<CocoList>& lists,
                                 const Error& error) {
   constexpr std::uint64_t kMostLookedAt = std::uint64_t{1} << 20;  // at either end
@@ -312,7 +315,7 @@ void read_entries(const std::string& path, const std::vector<CocoList>& lists,
     throw Error(error.kind(), error.what(), wanted_file(lists));
   }
   if (error.kind() != ErrorKind::kData) throw;
-  try {  // what is no JSON is told first, and by the file as a whole, which knows lines and columns
+  try {  // bad JSON is reported first, by a check of the whole file, which knows lines and columns
     check_foreign_json_file(path);
   } catch (const Error& syntax) {
     fail_as_known(path, lists, syntax);

@@ -1,6 +1,6 @@
 // The core of instances.cpp and results.cpp: walks the lists of a COCO file of any size and hands
 // over flat entries. The text is read in pieces of whole entries, several at once, by
-// json_scanner.h, and by RapidJSON where that refuses one (escapes in names, NaN, deep nesting).
+// json_scanner.h, and by RapidJSON if that refuses one (escapes in names, NaN, deep nesting).
 #pragma once
 
 #include <array>
@@ -14,8 +14,7 @@
 
 namespace retina {
 
-// The keys that anything here reads. All others are skipped, whatever their value, which must be
-// JSON all the same.
+// The keys that are read. All others are skipped, whatever their value, which must still be JSON.
 enum class CocoField : std::uint8_t {
   kId,
   kImageId,
@@ -31,7 +30,7 @@ enum class CocoField : std::uint8_t {
   kSupercategory,
 };
 
-// One object of a list. A field is meaningful when `has` it. Texts are UTF-8, and valid until the
+// One object of a list. A field is meaningful if `has` it. Texts are UTF-8, and valid until the
 // next ones are handed over; numbers are finite and rounded correctly.
 struct CocoEntry {
   std::int64_t id = 0, image_id = 0, category_id = 0;
@@ -41,36 +40,36 @@ struct CocoEntry {
   double area = 0, score = 0;
   bool iscrowd = false;
   bool is_rotated = false;  // "attributes" has a "rotation" that is not 0
-  unsigned given = 0;       // a bit for each field
+  unsigned given = 0;       // one bit per field
 
   bool has(CocoField field) const { return (given >> static_cast<unsigned>(field) & 1) != 0; }
 };
 
 // One list of entries inside the file.
 struct CocoList {
-  std::string key{};                 // "annotations"; "" when the file itself is the array
-  std::vector<CocoField> needed{};   // missing: an error
-  std::vector<CocoField> allowed{};  // read when present (null counts as absent)
+  std::string key{};                 // "annotations"; "" if the file itself is the array
+  std::vector<CocoField> needed{};   // an error if one is missing
+  std::vector<CocoField> allowed{};  // read if present (null counts as absent)
 };
 
-// How the text is cut; the entries are the same.
+// Sizes for cutting the text; they do not change the entries.
 struct ReadingPieces {
   int thread_count = 0;                            // 0: usable_cores(), at most 8
-  std::size_t piece_bytes = std::size_t{1} << 16;  // what a thread takes at once
+  std::size_t piece_bytes = std::size_t{1} << 16;  // bytes that a thread takes at once
 };
 
-// Gets neighbours of lists[list] from entry number `first` on, in the file's order.
+// Receives consecutive entries of lists[list] from number `first` on, in the file's order.
 using TakeEntries =
     std::function<void(std::size_t list, std::size_t first, std::span<const CocoEntry> entries)>;
 
-// Reads the file at `path`. Holds no more of it than the pieces, or one entry where that is longer.
-// Throws kNoInput / kIo (reading) and kData: not JSON (line and column), a list that is missing or
-// comes twice, and, naming the entry, a missing key or one that comes twice, a wrong type, a text
-// that is not UTF-8, a number that is not finite. What `take` throws ends it, too.
+// Reads the file at `path`. Holds only the pieces in memory, or one entry if that is longer. Throws
+// kNoInput / kIo (reading) and kData: not JSON (line and column), a list that is missing or comes
+// twice, and, naming the entry, a missing key or one that comes twice, a wrong type, a text that is
+// not UTF-8, a number that is not finite. An exception of `take` ends the reading, too.
 void read_entries(const std::string& path, const std::vector<CocoList>& lists,
                   const TakeEntries& take, const ReadingPieces& pieces = {});
 
-// "FILE: annotations[17] (id 42)", for messages.
+// Returns "FILE: annotations[17] (id 42)", for messages.
 std::string entry_place(const std::string& path, const CocoList& list, std::size_t index,
                         const CocoEntry& entry);
 

@@ -42,8 +42,8 @@ Category category_of(const CocoEntry& entry) {
           .supercategory = std::string(entry.supercategory)};
 }
 
-// Throws when two of the list's entries share an id; the lowest one is told. Sorts a share of the
-// ids at a time: all would take a good part of the memory of the boxes.
+// Throws if two of the list's entries share an id, naming the lowest one. Sorts a share of the ids
+// at a time: all would take a good part of the memory of the boxes.
 template <class IdOf>
 void check_unique(const std::string& name, const char* key, std::size_t count, const IdOf& id_of) {
   std::size_t ascending = 1;
@@ -82,7 +82,7 @@ std::vector<std::int64_t> ids_of_categories(const std::string& name, const Categ
   return ids;
 }
 
-// Says where an entry is: a text for errors alone, which takes longer than reading the entry.
+// Returns the place of an entry for an error; making the text takes longer than reading the entry.
 using PlaceText = std::function<std::string()>;
 
 int side_px(std::int64_t pixels, const char* key, const PlaceText& place) {
@@ -114,7 +114,7 @@ Annotation annotation_of(const CocoEntry& entry) {
           .iscrowd = entry.iscrowd};
 }
 
-// Where an id is among the images.
+// Maps ids to places among the images.
 class ImagePlaces {
  public:
   explicit ImagePlaces(const std::vector<ImageInfo>& images) {
@@ -123,7 +123,7 @@ class ImagePlaces {
     if (first == images.end()) return;
     first_id_ = first->id;
     const std::uint64_t range = number_of(last->id) + 1;
-    if (range > 0 && range / 8 <= images.size() && images.size() < kNone) {  // mostly, ids count
+    if (range > 0 && range / 8 <= images.size() && images.size() < kNone) {  // ids usually count up
       by_number_.resize(range, kNone);
       for (std::size_t i = 0; i < images.size(); ++i) {
         by_number_[number_of(images[i].id)] = static_cast<std::uint32_t>(i);
@@ -157,10 +157,10 @@ class ImagePlaces {
   std::vector<std::pair<std::int64_t, std::size_t>> sorted_{};
 };
 
-// What annotations refer to.
+// Collects what annotations refer to.
 class References {
  public:
-  // Of the next annotation; of its image, the place.
+  // Adds the next annotation; returns the place of its image.
   std::size_t add(const Annotation& annotation, const ImagePlaces& images) {
     const std::size_t number = count_++;
     if (number == 0 || annotation.image_id != image_id_) {
@@ -175,7 +175,7 @@ class References {
     return image_.value_or(0);
   }
 
-  // Every reference to something in the file.
+  // Throws unless every reference is to something in the file.
   void check(const std::string& path, const std::vector<std::int64_t>& category_ids,
              const AnnotationList& all) const {
     std::optional<std::pair<std::size_t, std::int64_t>> bad_category;
@@ -193,7 +193,7 @@ class References {
 
  private:
   std::size_t count_ = 0;
-  std::int64_t image_id_ = 0, category_id_ = 0;  // of the last one
+  std::int64_t image_id_ = 0, category_id_ = 0;  // of the last annotation
   std::optional<std::size_t> image_{};
   std::optional<std::pair<std::size_t, std::int64_t>> bad_image_{};  // the first one's number
   std::unordered_map<std::int64_t, std::size_t> categories_{};  // each with the first one's number
@@ -227,7 +227,7 @@ Instances read_instances_into(AnnotationList& annotations, const std::string& pa
                               const ReadingPieces& pieces) {
   const std::vector<CocoList> lists = lists_of_instances();
   constexpr std::size_t kShortestAnnotationBytes = 55;
-  // Memory that is never written to costs nothing: rather too much of it than a move.
+  // Untouched memory costs nothing: reserving too much is better than a move.
   annotations.reserve(file_size_bytes(path) / kShortestAnnotationBytes);
   Instances all;
   const auto add_images = [&](std::size_t index, std::span<const CocoEntry> entries) {
@@ -245,7 +245,7 @@ Instances read_instances_into(AnnotationList& annotations, const std::string& pa
       if (!read_ahead) add_images(index, entries);
     } else if (list == kAnnotations) {
       if (!places) {
-        if (all.images.empty()) {  // they come later in the file
+        if (all.images.empty()) {  // images come later in the file
           read_ahead = true;
           read_entries(
               path, {lists[kImages]},

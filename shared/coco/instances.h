@@ -23,36 +23,36 @@ struct ImageInfo {
 struct Annotation {
   std::int64_t id = 0, image_id = 0, category_id = 0;
   std::array<double, 4> bbox{};  // x, y, width, height in pixels: exactly the file's f64
-  double area = 0;               // the file's, or width * height when it has none
-  bool iscrowd = false;          // false when the file does not say
+  double area = 0;               // the file's, or width * height if it has none
+  bool iscrowd = false;          // false if the file does not say
 };
 
-// All in the file's order.
+// Content of an instances file, in the file's order.
 struct Instances {
   std::vector<ImageInfo> images{};
   std::vector<Annotation> annotations{};
   Categories categories{};
-  // Annotations with CVAT's "rotation" (among their attributes) that is not 0.
+  // Number of annotations with CVAT's "rotation" (among their attributes) that is not 0.
   std::int64_t rotated_count = 0;
 };
 
-// Takes the annotations of a file one by one, in its order, for who holds them in a form of its
-// own: a file may have tens of millions.
+// Receives the annotations of a file one by one, in its order, for callers that hold them in a form
+// of their own: a file may have tens of millions.
 class AnnotationList {
  public:
   virtual ~AnnotationList() = default;
 
-  // There will be no more than `count`.
+  // Announces that there will be no more than `count`.
   virtual void reserve(std::size_t count) = 0;
-  // `image` is the place of its image in Instances::images.
+  // Adds one; `image` is the place of its image in Instances::images.
   virtual void add(const Annotation& annotation, std::size_t image) = 0;
   virtual std::size_t size() const = 0;
-  // Annotation number i; its image by image(i) alone.
+  // Returns annotation number i; its image is known by image(i) alone.
   virtual Annotation at(std::size_t i) const = 0;
   virtual std::size_t image(std::size_t i) const = 0;
 };
 
-// In `all`, as they come.
+// Appends them to `all`, as they come.
 class AnnotationVector : public AnnotationList {
  public:
   explicit AnnotationVector(std::vector<Annotation>& all) : all_(all) {}
@@ -81,16 +81,16 @@ class AnnotationVector : public AnnotationList {
 // missing, a box that is not four finite numbers, an image without size, no image or category.
 Instances read_instances(const std::string& path, const ReadingPieces& pieces = {});
 
-// The same with the annotations in `annotations`; those of the result are empty.
+// Reads the file with its annotations in `annotations`; those of the result are empty.
 Instances read_instances_into(AnnotationList& annotations, const std::string& path,
                               const ReadingPieces& pieces = {});
 
-// The categories of an instances file, or of one that has nothing else: an object with the list, or
-// the list itself. Throws as read_instances().
+// Reads the categories of an instances file, or of one with nothing else: an object with the list,
+// or the list itself. Throws as read_instances().
 Categories read_categories(const std::string& path);
 
-// The whole as COCO JSON, f64 exact: read_instances() gives the same back. `description`, where
-// there is one, comes first, in COCO's "info".
+// Returns everything as COCO JSON, f64 exact: read_instances() gives the same back. `description`,
+// unless empty, comes first, in COCO's "info".
 std::string instances_to_json(const Instances& instances, std::string_view description = "");
 
 }  // namespace retina

@@ -1,5 +1,5 @@
 // The core of entry_reader.cpp: walks over JSON as programs write it, once and without a document.
-// What it refuses may be JSON all the same: that is left to RapidJSON, and so are all errors.
+// A text that it refuses may still be JSON: that is left to RapidJSON, and so are all errors.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace retina {
 
-// Each function moves behind what it read, or returns false. The text has a NUL behind it.
+// Scans a text that is followed by a NUL. Each function moves past what it read, or returns false.
 class JsonScanner {
  public:
   explicit JsonScanner(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
@@ -25,7 +25,7 @@ class JsonScanner {
     while (static_cast<unsigned char>(*at_) <= ' ' && is_space(*at_)) ++at_;
   }
 
-  // Spaces, the character, spaces.
+  // Takes spaces, the character, spaces.
   bool take(char wanted) {
     skip_spaces();
     if (*at_ != wanted) return false;
@@ -34,8 +34,8 @@ class JsonScanner {
     return true;
   }
 
-  // A string's content, which is UTF-8, with its escapes as they are written. Refuses those of
-  // UTF-16's surrogates.
+  // Takes a string and returns its content, which is UTF-8, with its escapes as they are written.
+  // Refuses escapes of UTF-16's surrogates.
   bool take_string(std::string_view& text) {
     if (*at_ != '"') return false;
     const char* const begin = ++at_;
@@ -50,7 +50,7 @@ class JsonScanner {
     return all < 0x80 || is_utf8(text);
   }
 
-  // This key, without escapes, and its colon.
+  // Takes this key, without escapes, and its colon.
   bool take_key(std::string_view key) {
     if (static_cast<std::size_t>(end_ - at_) < key.size() + 2) return false;
     if (*at_ != '"' || std::memcmp(at_ + 1, key.data(), key.size()) != 0) return false;
@@ -68,12 +68,12 @@ class JsonScanner {
 
   bool is_at_number() const { return *at_ == '-' || is_digit(*at_); }
 
-  // Correctly rounded, as strtod.
+  // Takes a number, correctly rounded, as strtod does it.
   bool take_number(double& number) {
     const char* const begin = at_;
     const bool negative = *at_ == '-';
     if (negative) ++at_;
-    // Digits beyond the 19th may not fit: the slow way below takes them.
+    // Digits beyond the 19th may not fit: the slow way below handles them.
     std::uint64_t digits = 0;
     const char* const whole = at_;
     auto digit_count = take_digits(digits);
@@ -113,13 +113,13 @@ class JsonScanner {
     return true;
   }
 
-  // Four numbers.
+  // Takes an array of four numbers.
   bool take_box(std::array<double, 4>& box) {
     std::size_t count = 0;
     return take_elements([&] { return count < 4 && take_number(box[count++]); }) && count == 4;
   }
 
-  // An object; `take_member` takes a key and its value.
+  // Takes an object; `take_member` takes a key and its value.
   template <class TakeMember>
   bool take_object(const TakeMember& take_member) {
     if (!take('{')) return false;
@@ -130,7 +130,7 @@ class JsonScanner {
     return close('}');
   }
 
-  // An array; `take_element` takes one of it.
+  // Takes an array; `take_element` takes one of its elements.
   template <class TakeElement>
   bool take_elements(const TakeElement& take_element) {
     if (!take('[')) return false;
@@ -141,7 +141,7 @@ class JsonScanner {
     return close(']');
   }
 
-  // A value that nobody reads.
+  // Skips a value.
   bool skip_value() { return skip_value(1); }
 
  private:
@@ -177,7 +177,7 @@ class JsonScanner {
   static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-  // Of an escape, the scanner on its backslash: moves to its last character.
+  // Moves from the backslash of an escape to its last character.
   bool take_escape() {
     ++at_;
     if (*at_ != 'u') return *at_ != '\0' && std::strchr("\"\\/bfnrt", *at_) != nullptr;
@@ -189,7 +189,7 @@ class JsonScanner {
     return error == std::errc() && end == begin + 4 && (unit < 0xd800 || unit > 0xdfff);
   }
 
-  // Appends the digits that come now to `number`, up to eight at once; returns how many.
+  // Appends the digits that come next to `number`, up to eight at once; returns their count.
   std::ptrdiff_t take_digits(std::uint64_t& number) {
     const char* const begin = at_;
     constexpr std::uint64_t kEach = 0x0101010101010101;
@@ -201,7 +201,7 @@ class JsonScanner {
           (((bytes & kEach * 0x7f) + kEach * (0x80 - 10)) | bytes) & kEach * 0x80;
       const int count = std::countr_zero(others) / 8;
       if (count == 0) return at_ - begin;
-      // Zeros in front, then neighbours are joined: 2 digits, 4, 8.
+      // Moves zeros in front, then joins neighbours: 2 digits, 4, 8.
       bytes <<= 8 * (8 - count);
       bytes = bytes * 10 + (bytes >> 8);
       constexpr std::uint64_t kPairs = 0x000000ff000000ff;
@@ -216,7 +216,7 @@ class JsonScanner {
     return at_ - begin;
   }
 
-  // number / 10^decimals, rounded once; or no.
+  // Computes number / 10^decimals, rounded once; returns false if it cannot.
   static bool quotient(std::uint64_t number, std::ptrdiff_t decimals, double& result) {
     // Both exact in f64 (Clinger 1990, "How to read floating point numbers accurately").
     if (number <= std::uint64_t{1} << 53 && decimals < 23) {
@@ -231,7 +231,7 @@ class JsonScanner {
     const Wide product = static_cast<Wide>(number << shift) * reciprocal;
     const int is_short = static_cast<int>(~(product >> 127) & 1);
     const auto bits = static_cast<std::uint64_t>((product << is_short) >> 64);
-    // f64 has 53 of them; the others say where to round to unless they may be just one half.
+    // f64 has 53 of them; the others decide the rounding, unless they may be exactly one half.
     const std::uint64_t rest = bits & 2047;
     if (rest >= 1024 - 3 && rest <= 1024) return false;
     const auto exponent = static_cast<std::uint64_t>(1023 + 127 - scale - shift - is_short);

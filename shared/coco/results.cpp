@@ -30,7 +30,7 @@ std::vector<Detection> read_results(const std::string& path, const ReadingPieces
   using Field = CocoField;
   constexpr std::size_t kShortestEntryBytes = 57;
   std::vector<Detection> all;
-  // Memory that is never written to costs nothing: rather too much of it than a move.
+  // Untouched memory costs nothing: reserving too much is better than a move.
   std::error_code unknown;
   const std::uintmax_t size_bytes = std::filesystem::file_size(path, unknown);
   all.reserve(unknown ? 0 : size_bytes / kShortestEntryBytes);
@@ -64,8 +64,8 @@ FileNameOf file_name_finder(const Instances& truth) {
 
 namespace {
 
-// The array's entries that begin a results file of ours; nothing where it is another's: what
-// read_results() passes over there may be anything.
+// Returns the first entries of a results file of ours; nothing for other files: the fields that
+// read_results() skips may be anything there.
 std::optional<JsonFile> first_entries(const std::string& path) {
   constexpr std::size_t kLookedAt = std::size_t{1} << 20;
   std::string start = read_start(path, kLookedAt);

@@ -18,10 +18,11 @@ constexpr std::string_view kKindNames[] = {"all_reduce", "broadcast", "gather", 
                                            "all_reduce_ordered"};
 using Seconds = std::chrono::duration<double>;
 
-// Earlier steps are slower: caches are cold, algorithms are being tried.
+// Minimum for a median: earlier steps are slower, with cold caches and algorithms still being
+// tried.
 constexpr std::size_t kStepsForMedian = 4;
 
-// By a number that may come from another process.
+// Looks up a name by a number that may come from another process.
 template <class Enum, std::size_t Count>
 std::string_view name_of(Enum value, const std::string_view (&names)[Count]) {
   const auto place = static_cast<std::size_t>(value);
@@ -149,7 +150,7 @@ void Activity::exclude_gap(double gap_s) {
   const std::lock_guard lock(mutex_);
   const Clock::time_point now = Clock::now();
   const auto gap = std::chrono::duration_cast<Clock::duration>(Seconds(gap_s));
-  // What a thread has done since it resumed is no older than that.
+  // A thread's activity since it resumed is no older than that.
   const auto shift = [&](Clock::time_point& time) { time = std::min(time + gap, now); };
   shift(phase_since_);
   shift(changed_);

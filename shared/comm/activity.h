@@ -1,5 +1,6 @@
-// What this rank is doing right now, its phase and its collective: written by the threads that
-// work, read by the watch thread, which sends it to the other ranks. A lock held for nanoseconds.
+// The present activity of this rank, its phase and its collective: written by the threads that
+// work, read by the watch thread, which sends it to the other ranks. The lock is held for
+// nanoseconds.
 #pragma once
 
 #include <array>
@@ -14,9 +15,9 @@
 
 namespace retina {
 
-// What the program's main thread does.
+// Activity of the program's main thread.
 enum class Phase : std::uint16_t {
-  kStart = 0,            // before the first step, and between phases that nobody named
+  kStart = 0,            // before the first step, and between named phases
   kDataWait = 1,         // waiting for the loader
   kDataDecode = 2,       // reading and decoding images
   kForward = 3,          // model and loss
@@ -29,17 +30,17 @@ enum class Phase : std::uint16_t {
   kMetricsWrite = 10,    // appending to the run's log
 };
 
-// "data.wait", "forward", ...; "unknown" for any other number.
+// Returns "data.wait", "forward", ...; "unknown" for any other number.
 std::string_view phase_name(Phase phase);
 
-// Phases that come in every step and take about as long on every rank. The others may keep one rank
-// busy for long: opening inputs, scoring a validation, a slow disk.
+// Returns true for phases that come in every step and take about as long on every rank. The others
+// may keep one rank busy for long: opening inputs, scoring a validation, a slow disk.
 bool is_of_step(Phase phase);
 
-// Phases in which a rank may wait for a disk or a mount, however slow that is.
+// Returns true for phases in which a rank may wait for a disk or a mount, however slow that is.
 bool is_write(Phase phase);
 
-// The calls of communicator.h.
+// Kinds of collectives: the calls of communicator.h.
 enum class CollectiveKind : std::uint8_t {
   kAllReduce = 0,
   kBroadcast = 1,
@@ -48,7 +49,7 @@ enum class CollectiveKind : std::uint8_t {
   kAllReduceOrdered = 4
 };
 
-// One collective as its caller sees it. Equal on all ranks, or the ranks have diverged.
+// A collective as its caller sees it. Equal on all ranks, or the ranks have diverged.
 struct Operation {
   CollectiveKind kind = CollectiveKind::kBarrier;
   ElementType type = ElementType::kUint8;
@@ -57,19 +58,19 @@ struct Operation {
   std::uint64_t count = 0;       // elements; 0 for gather, whose lengths may differ
   std::array<char, 32> label{};  // the caller's name for it, e.g. "bucket 5"; ends with a zero
 
-  // Cuts what is too long.
+  // Sets the label, cut to fit.
   void set_label(std::string_view text);
   std::string_view label_text() const;
   std::uint64_t bytes() const { return count * element_size_bytes(type); }
-  // xxh3 of every field.
+  // Returns the xxh3 of all fields.
   std::uint64_t hash() const;
-  // The label, or the kind where there is none: "bucket 5", "broadcast".
+  // Returns the label, or the kind if there is none: "bucket 5", "broadcast".
   std::string name() const;
-  // "all_reduce (sum) of 1,048,576 f32".
+  // Returns "all_reduce (sum) of 1,048,576 f32".
   std::string describe() const;
 };
 
-// 1048576 as "1,048,576".
+// Returns 1048576 as "1,048,576".
 std::string with_commas(std::uint64_t value);
 
 // A collective that a rank has entered.
@@ -83,31 +84,31 @@ struct Entered {
 // A rank's state as a heartbeat carries it. Durations, not times: clocks differ between nodes.
 struct RankState {
   static constexpr std::size_t kRecent = 8;
-  // The chain at every multiple of this is kept, so that two ranks that are far apart, or too fast
+  // The chain is kept at every multiple of this, so that two ranks that are far apart, or too fast
   // for `recent`, still have a number in common.
   static constexpr std::uint64_t kMarkEvery = 256;
 
   std::int32_t rank = 0;
   Phase phase = Phase::kStart;
   std::uint8_t in_collective = 0;  // entered number `sequence` and has not come back
-  std::uint8_t left = 0;           // the normal end of its work
+  std::uint8_t left = 0;           // its work ended normally
   std::int64_t step = 0;           // begun so far
   std::uint64_t sequence = 0;      // collectives entered so far
   double in_phase_s = 0;
   double in_collective_s = 0;  // 0 outside one
-  double quiet_s = 0;          // since anything changed
-  // Since its last collective, in phases that may take long (is_of_step is false), not counting the
-  // current one: the others wait patiently for these.
+  double quiet_s = 0;          // since the last change
+  // Time since its last collective in phases that may take long (is_of_step is false), not counting
+  // the current one: other ranks are patient with these.
   double excused_s = 0;
   double median_step_s = 0;               // of the last 32; 0 before the fourth
   std::array<Entered, kRecent> recent{};  // newest first
   std::array<Entered, 2> marks{};         // newest first
 
-  // The collective that it is in or was in last; nullptr before the first.
+  // Returns the collective that it is in or was in last; nullptr before the first.
   const Entered* last() const { return recent[0].sequence == 0 ? nullptr : recent.data(); }
 };
 
-// Hears of every change at once, on the thread that makes it and one at a time. Must be quick and
+// Receives every change at once, on the thread that makes it and one at a time. Must be quick and
 // may not call the Activity.
 class ActivityListener {
  public:
@@ -119,22 +120,23 @@ class ActivityListener {
   virtual void on_collective_end(std::chrono::steady_clock::time_point now) = 0;
 };
 
-// Thread-safe.
+// Holds the activity of this rank. Thread-safe.
 class Activity {
  public:
   explicit Activity(int rank);
 
-  // Returns the phase before.
+  // Enters a phase and returns the previous one.
   Phase enter(Phase phase);
-  // `step` begins; 1 is the first.
+  // Marks the start of `step`; 1 is the first.
   void set_step(std::int64_t step);
   void begin(const Operation& operation);
   void end();
-  // No collective will follow.
+  // Announces that no collective will follow.
   void leave();
-  // This process stood still for `gap_s`, just now: that time is in no duration of `state`.
+  // Excludes `gap_s` from every duration of `state`: this process stood still for that long, just
+  // now.
   void exclude_gap(double gap_s);
-  // Null: nobody. The listener outlives this or is removed first.
+  // Sets the listener, or none (null). It outlives this or is removed first.
   void set_listener(ActivityListener* listener);
   RankState state() const;
 
@@ -151,7 +153,7 @@ class Activity {
   std::size_t step_count_ = 0;
 };
 
-// The main thread is in `phase` for as long as this lives. A null activity: nobody watches.
+// Puts the main thread into `phase` for the scope's life. With a null activity it does nothing.
 class PhaseScope {
  public:
   PhaseScope(Activity* activity, Phase phase) : activity_(activity) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kBlockCount = 1024;  // the accumulators stay in the first-level cache
 
-// How an element is stored and what it is accumulated in.
+// Storage type and accumulator type of an element.
 template <class T>
 struct Plain {
   using Stored = T;
@@ -37,7 +37,7 @@ struct Brain {
   static Stored store(Sum value) { return bfloat16_from_float(value); }
 };
 
-// The same loop for any x86-64 and, four times as fast, for one with AVX2.
+// Compiles a loop for any x86-64 and, four times as fast, for one with AVX2.
 template <class Step>
 void run_plain(const Step& step, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) step(i);
@@ -137,7 +137,7 @@ bool is_finite(std::uint16_t bits, ElementType type) {
 
 bool all_finite(const std::uint16_t* in, std::size_t count, ElementType type) {
   const unsigned mask = exponent_mask(type);
-  unsigned found = 0;  // no early end: so it is vectorised
+  unsigned found = 0;  // no early exit, so that it is vectorised
   for (std::size_t i = 0; i < count; ++i) found |= (in[i] & mask) == mask ? 1U : 0U;
   return found == 0;
 }

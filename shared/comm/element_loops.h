@@ -11,22 +11,22 @@
 
 namespace retina {
 
-// out[i] = in[i] · scale, rounded to nearest even.
+// Computes out[i] = in[i] · scale, rounded to nearest even.
 void narrow(const float* in, std::size_t count, ElementType type, float scale, std::uint16_t* out);
 
-// out[i] = in[i] · scale.
+// Computes out[i] = in[i] · scale.
 void widen(const std::uint16_t* in, std::size_t count, ElementType type, float scale, float* out);
 
-// both[i] = in[i] + both[i], added in f32 and rounded.
+// Computes both[i] = in[i] + both[i], added in f32 and rounded.
 void add(const std::uint16_t* in, std::uint16_t* both, std::size_t count, ElementType type);
 
-// False when any value is infinite or not a number.
+// Returns false if any value is infinite or not a number.
 bool all_finite(const std::uint16_t* in, std::size_t count, ElementType type);
 bool is_finite(std::uint16_t bits, ElementType type);
 
-// output[i] = (..(inputs[0][i] op inputs[1][i]) op ..) op inputs[last][i]. The 16-bit types are
-// accumulated in f32 and rounded once, at the end; f32 and f64 in their own precision; integers
-// wrap. `output` may be one of the inputs.
+// Computes output[i] = (..(inputs[0][i] op inputs[1][i]) op ..) op inputs[last][i]. The 16-bit
+// types are accumulated in f32 and rounded once, at the end; f32 and f64 in their own precision;
+// integers wrap. `output` may be one of the inputs.
 void reduce_in_order(const std::vector<const void*>& inputs, void* output, std::size_t count,
                      ElementType type, ReduceOp op);
 

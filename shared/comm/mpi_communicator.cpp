@@ -17,9 +17,9 @@ namespace {
 
 // MPI counts are int: larger buffers go in pieces of this many elements.
 constexpr std::size_t kPieceCount = std::size_t{1} << 30;
-// From this size on our own ring pays.
+// Size from which our own ring is faster.
 constexpr std::size_t kRingBytes = std::size_t{64} << 10;
-// The ordered sum needs as much memory again as a piece has.
+// Piece of an ordered sum, which needs as much memory again.
 constexpr std::size_t kOrderedPieceCount = std::size_t{1} << 24;
 
 void check_mpi(int code, const char* call) {
@@ -32,7 +32,8 @@ void check_mpi(int code, const char* call) {
 }
 
 MPI_Datatype mpi_type(ElementType type) {
-  // By ElementType; the 16-bit ones with an operation that takes them as floats.
+  // MPI's types, indexed by ElementType; the 16-bit ones go with an operation that reads them as
+  // floats.
   const MPI_Datatype types[] = {MPI_UINT8_T, MPI_INT64_T,  MPI_FLOAT,
                                 MPI_DOUBLE,  MPI_UINT16_T, MPI_UINT16_T};
   return types[static_cast<std::size_t>(type)];
@@ -49,7 +50,7 @@ void in_pieces(void* data, std::size_t count, ElementType type, const F& piece,
   }
 }
 
-// MPI_User_functions over 16-bit floats: both[i] = round(in[i] op both[i]).
+// Runs as MPI_User_function over 16-bit floats: both[i] = round(in[i] op both[i]).
 template <ElementType Type>
 void sum_16_bit(void* in, void* both, int* count, MPI_Datatype*) {
   add(static_cast<const std::uint16_t*>(in), static_cast<std::uint16_t*>(both),
@@ -103,7 +104,8 @@ class MpiCommunicator : public Communicator {
   int local_size() const override { return local_size_; }
 
  protected:
-  // Both rings add along it, hop by hop. MpiSession chooses Open MPI's for small buffers.
+  // Reduces by a ring, ours or for small buffers Open MPI's (chosen by MpiSession); both add hop by
+  // hop.
   void do_all_reduce(void* data, std::size_t count, ElementType type, ReduceOp op) override {
     if (size_ > 1 && count * element_size_bytes(type) >= kRingBytes) {
       const RingBuffer buffer{.data = data,
@@ -138,7 +140,7 @@ class MpiCommunicator : public Communicator {
     const auto mine = static_cast<std::int64_t>(bytes.size());
     check_mpi(MPI_Gather(&mine, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, root, MPI_COMM_WORLD),
               "MPI_Gather");
-    // Point to point in rank order: lengths differ and may exceed what MPI_Gatherv's ints hold.
+    // Point to point in rank order: lengths differ and may exceed the ints of MPI_Gatherv.
     std::vector<std::string> all;
     if (rank_ != root) {
       in_pieces(const_cast<char*>(bytes.data()), bytes.size(), ElementType::kUint8,
@@ -167,7 +169,7 @@ class MpiCommunicator : public Communicator {
   static constexpr int kGatherTag = 1;
   static constexpr int kFirstRingTag = 2, kRingTags = 32000;  // MPI promises tags up to 32767
 
-  // Of the next collective over our own ring.
+  // Returns the tag of the next collective over our own ring.
   int tag_of(std::size_t count, ElementType type, ReduceOp op) {
     const std::string what = cat(++ring_calls_, " ", current_label(), " ", count, " ",
                                  element_name(type), op == ReduceOp::kSum ? " sum" : " max");
@@ -181,8 +183,8 @@ class MpiCommunicator : public Communicator {
     return sum ? MPI_SUM : MPI_MAX;
   }
 
-  // Rank r owns slice r: it gets that slice of every rank, adds them in rank order and gives the
-  // sum to all. No element's sum depends on which slice it is in.
+  // Sums a piece in rank order. Rank r owns slice r: it gets that slice of every rank, adds them in
+  // rank order and sends the sum to all. No element's sum depends on which slice it is in.
   void sum_piece_in_order(void* data, int count, ElementType type) {
     const auto ranks = static_cast<std::size_t>(size_);
     std::vector<int> counts(ranks), offsets(ranks), own_counts(ranks), own_offsets(ranks);

@@ -1,5 +1,5 @@
-// What the programs need of Open MPI. libretina_mpi.so has it, which alone links libmpi and is
-// opened when a launcher asks for ranks: one rank needs no Open MPI on the machine.
+// The functions that the programs use of Open MPI. libretina_mpi.so implements them; it alone links
+// libmpi and is opened if a launcher asks for ranks: one rank needs no Open MPI on the machine.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,18 @@ class MpiLibrary {
  public:
   virtual ~MpiLibrary() = default;
 
-  // MPI_Init_thread. Throws Error{kUnavailable}.
+  // Calls MPI_Init_thread. Throws Error{kUnavailable}.
   virtual void start() = 0;
-  // Over all ranks; after start().
+  // Returns a communicator over all ranks; call it after start().
   virtual std::unique_ptr<Communicator> make_communicator() = 0;
-  // MPI_Finalize and MPI_Abort.
+  // Calls MPI_Finalize or MPI_Abort.
   virtual void finish() = 0;
   virtual void abort(int code) = 0;
-  // Name and version; needs no start().
+  // Returns name and version; needs no start().
   virtual std::string version() = 0;
 };
 
-// retina_mpi_library() of libretina_mpi.so.
+// Type of retina_mpi_library() in libretina_mpi.so.
 using GetMpiLibrary = MpiLibrary* (*)();
 
 }  // namespace retina

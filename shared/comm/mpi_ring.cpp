@@ -11,14 +11,14 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kSegmentBytes = std::size_t{64} << 10;
-// Receives that are posted ahead: hides the rendezvous of one segment behind the others.
+// Number of receives posted ahead: hides the rendezvous of one segment behind the others.
 constexpr std::size_t kWindow = 16;
 constexpr int kPollsBeforeSleep = 50;
 constexpr std::chrono::microseconds kSleep(50);
 
-// In step s = 0..2n-3 rank r sends chunk r-s and receives chunk r-s-1 (mod n), which it sends in
-// the next step. The first n-1 steps add, the others copy. Message q is segment q mod S of step q /
-// S.
+// Runs the ring. In step s = 0..2n-3 rank r sends chunk r-s and receives chunk r-s-1 (mod n), which
+// it sends in the next step. The first n-1 steps add, the others copy. Message q is segment q mod S
+// of step q / S.
 class Ring {
  public:
   Ring(const RingBuffer& buffer, MPI_Op op) : buffer_(buffer), op_(op) {
@@ -58,7 +58,7 @@ class Ring {
 
   bool adds(std::size_t message) const { return message / segments_ < ranks_ - 1; }
 
-  // Of the chunk that `rank_ - steps` names.
+  // Returns a part of the chunk that `rank_ - steps` names.
   Part part(std::size_t steps, std::size_t segment) const {
     const std::size_t chunk = (rank_ + 2 * ranks_ - steps) % ranks_;
     const std::size_t begin = buffer_.count * chunk / ranks_;
@@ -88,8 +88,8 @@ class Ring {
       const Part part = received(posted_);
       void* place = spaces_[posted_ % kWindow].data();
       if (!adds(posted_)) {
-        // Its place is added to in step s - n and sent from in the next: not before both are over.
-        // With few segments the window reaches further than that.
+        // The segment's place is added to in step s - n and sent from in the next: not before both
+        // are over. With few segments the window reaches further than that.
         if (posted_ >= done_ + ranks_ * segments_) break;
         int free = 0;
         note(MPI_Test(&sends_[posted_ + segments_ - ranks_ * segments_], &free, MPI_STATUS_IGNORE));
@@ -132,7 +132,7 @@ class Ring {
   std::size_t messages_ = 0;  // each way
   std::vector<MPI_Request> sends_;
   std::array<MPI_Request, kWindow> receives_;
-  std::array<std::vector<char>, kWindow> spaces_;  // for what will be added
+  std::array<std::vector<char>, kWindow> spaces_;  // for data to be added
   std::size_t posted_ = 0, done_ = 0;              // receives
   int idle_polls_ = 0;
   int error_ = MPI_SUCCESS;
@@ -143,7 +143,7 @@ class Ring {
 int ring_all_reduce(const RingBuffer& buffer, MPI_Op op) {
   auto ring = std::make_unique<Ring>(buffer, op);
   const int code = ring->run();
-  // After an error nothing says when MPI stops writing to the spaces of receives that are still
+  // After an error nothing says when MPI stops writing to the buffers of receives that are still
   // posted. The job is about to end: that memory is never given back.
   if (code != MPI_SUCCESS) static_cast<void>(ring.release());
   return code;

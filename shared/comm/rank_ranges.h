@@ -1,4 +1,4 @@
-// Ranks in a line for people, however many they are.
+// Ranks on one line for people, however many there are.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace retina {
 
-// "3", "2, 3", "0, 8-15": three and more in a row are a range. `ranks` ascend.
+// Returns "3", "2, 3", "0, 8-15": three and more in a row are a range. `ranks` ascend.
 std::string rank_ranges(const std::vector<int>& ranks);
 
 }  // namespace retina

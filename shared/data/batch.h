@@ -18,25 +18,26 @@
 
 namespace retina {
 
-// One place of a batch.
+// A place in a batch.
 struct Slot {
   std::size_t record = 0;         // place in ShardSet::index()
   bool flip = false;              // mirror left-right
   bool counts = true;             // false: a pad slot, repeats a real image and is counted nowhere
   std::optional<Warp> warp = {};  // geometry and colour, of the mirrored image
-  // Of a warped box's hull; with less of its area inside the image, the box is dropped.
+  // Least share of a warped box's hull that must lie inside the image; with less the box is
+  // dropped.
   double box_visibility = 0;
 };
 
-// What a batch means to the trainer: a micro-batch of a step. An evaluation counts as one step.
+// A batch's role for the trainer: a micro-batch of a step. An evaluation counts as one step.
 struct StepPart {
   std::int64_t step = 0;            // counted from 0 over the run
   int real_image_count = 0;         // of the whole step, over all ranks and micro-batches
   bool is_last_micro_batch = true;  // of this rank; all ranks have as many
-  std::int64_t first_slot = 0;      // of the step's: where this micro-batch's slots begin
+  std::int64_t first_slot = 0;      // of the step's slots: where this micro-batch's begin
 };
 
-// What to load: all slots share one padded shape.
+// Description of a batch to load: all slots share one padded shape.
 struct BatchRequest {
   std::vector<Slot> slots = {};
   Framing framing = Framing::kWhole;
@@ -47,32 +48,32 @@ struct BatchRequest {
   FrameRule frame() const { return {framing, min_side_px, max_side_px}; }
 };
 
-// What a sample stands in for.
+// The damaged record that a sample replaces.
 struct Replaced {
   std::size_t record = 0;    // place in ShardSet::index()
   std::string problem = {};  // of that record, one line
 };
 
-// One image of a batch, without its pixels.
+// An image of a batch, without its pixels.
 struct Sample {
   Slot slot;
   std::int64_t image_id = 0;
   std::string file_name = {};                         // the record's
   int original_width_px = 0, original_height_px = 0;  // as stored in the shard
   int width_px = 0, height_px = 0;                    // after the resize, before padding
-  // Of a tile: what it shows of the whole image, in its pixels.
+  // Part of the whole image that a tile shows, in that image's pixels.
   std::optional<TileRect> tile = {};
   // Trainable ground truth (no crowds, an area in f32: record.h's training_box): xyxy, f32, pixels
-  // of the resized (and, as the slot says, mirrored and warped) image. Of a warped box the hull,
-  // clipped; dropped where too little of it is visible. labels: dense, same length. In a
+  // of the resized (and, as the slot says, mirrored and warped) image. A warped box is its hull,
+  // clipped, and dropped if too little of it is visible. labels: dense, same length. In a
   // classification set there are no boxes, and labels holds the one class of the image.
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
-  // Of a tile: where too little of an object is inside it (RecordAnnotation::is_partial), which is
-  // neither an object nor background to training (partial_boxes.h). As `boxes` are, but kept
-  // however little of them a warp leaves visible.
+  // Boxes of a tile with too little of an object inside it (RecordAnnotation::is_partial), neither
+  // object nor background to training (partial_boxes.h). In the form of `boxes`, but kept however
+  // little of them a warp leaves visible.
   std::vector<std::array<float, 4>> partial_boxes = {};
-  std::vector<std::int64_t> ignored = {};   // ids of annotations that are none of these, nor crowds
+  std::vector<std::int64_t> ignored = {};   // ids of other annotations that are not crowds either
   std::optional<FileProblem> problem = {};  // why there are no pixels; image files only
   std::optional<Replaced> replaced = {};    // training only, see replacing_source.h
 };
@@ -80,7 +81,7 @@ struct Sample {
 // The two forms of a batch's pixels.
 enum class PixelForm {
   kNormalised,  // f32, as the network takes them
-  kStored,      // u8, as decoded: mirror, resize, warp and normalise are left to who takes them
+  kStored,      // u8, as decoded: mirror, resize, warp and normalise are left to the consumer
 };
 
 struct Batch {
@@ -88,18 +89,18 @@ struct Batch {
   // kNormalised: [N, 3, H, W] f32, RGB, zero-padded on the right and at the bottom.
   std::shared_ptr<float[]> images = {};
   // kStored: [height, width, 3] u8 RGB of sample i from stored[offsets[i]] on, in its original
-  // size; black where it has a problem. One block.
+  // size; black if it has a problem. One block.
   std::shared_ptr<std::uint8_t[]> stored = {};
   std::vector<std::size_t> offsets = {};
   int padded_width_px = 0, padded_height_px = 0;
   StepPart part = {};  // the request's
 };
 
-// Where one image of a batch goes, by the form: 3 planes of padded_height_px x padded_width_px,
+// Destination of one image of a batch, by the form: 3 planes of padded_height_px x padded_width_px,
 // or original_height_px x original_width_px x 3 bytes.
 using PixelTarget = std::variant<float*, std::uint8_t*>;
 
-// Returns `bytes` of memory (pinned for a GPU, or plain) aligned for f32, with anything in it.
+// Returns `bytes` of memory (pinned for a GPU, or plain) aligned for f32, not initialised.
 using BatchAllocator = std::function<std::shared_ptr<void>(std::size_t bytes)>;
 std::shared_ptr<void> allocate_plain(std::size_t bytes);
 

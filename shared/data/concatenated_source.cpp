@@ -29,7 +29,7 @@ Sample ConcatenatedSource::load(const BatchRequest& request, std::size_t place,
   const auto number = static_cast<std::size_t>(
       std::upper_bound(ends_.begin(), ends_.end(), slot.record) - ends_.begin());
   const SourcePart& part = parts_[number];
-  // Its own request, of this image alone: no sample depends on the step's other slots.
+  // A request of its own, with this image alone: no sample depends on the step's other slots.
   BatchRequest own{.slots = {slot},
                    .framing = request.framing,
                    .min_side_px = request.min_side_px,

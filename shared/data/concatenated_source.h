@@ -1,4 +1,5 @@
-// Several sources as one: their images one source after the other, with classes of one list.
+// Several sources as one: the images of each source after those of the previous one, with classes
+// of one list.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,9 @@ struct SourcePart {
   std::vector<int> labels = {};  // of its classes in the common list; empty: they are the same
 };
 
-// What it gives does not tell several sources from one that has their images in this order: ids may
-// come twice, and a slot's record is a place in the whole index. Of an entry only `shard` and
-// `place` are those in its own set.
+// Concatenates sources so that the result looks like one source with their images in this order:
+// ids may come twice, and a slot's record is a place in the whole index. Only `shard` and `place`
+// of an entry are those in its own set.
 class ConcatenatedSource : public SampleSource {
  public:
   explicit ConcatenatedSource(std::vector<SourcePart> parts);

@@ -15,7 +15,7 @@ std::optional<FileProblem> problem_of(const DecodeStatus& status) {
   return FileProblem{.kind = status.unsupported ? "format" : "damaged", .reason = reason};
 }
 
-// Of a file that was just opened.
+// Returns the problem of a file that was just opened, or nothing.
 std::optional<FileProblem> problem_of(const std::string& path, const DecodeStatus& status,
                                       const DecodeRequest& request) {
   std::optional<FileProblem> problem = problem_of(status);

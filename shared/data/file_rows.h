@@ -1,5 +1,5 @@
-// Image files by rows and as smaller copies, for images that are too large to be held. What cannot
-// be used is a problem with the same words as decode_file()'s.
+// Image files by rows and as smaller copies, for images that are too large to be held. Unusable
+// files are problems with the same words as decode_file()'s.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace retina {
 inline constexpr std::int64_t kMostWholePixels = 24'000'000;
 inline constexpr int kReducedSidePx = 2048;
 
-// The size of that copy, or the image's own.
+// Returns the size of that copy, or the image's own.
 ImageSize whole_size_of(const ImageSize& image);
 
-// A file of `folder` that has the size that `request` says. Throws kIo when the folder or its mount
-// is gone, here and in rows that are read.
+// Opens a file of `folder`, which must have the size in `request`. Throws kIo if the folder or its
+// mount is gone, here and while rows are read.
 std::unique_ptr<ImageRows> open_file_rows(const ImageFolder& folder, const std::string& name,
                                           const DecodeRequest& request);
 
-// A copy, as read_reduced() makes it, of such a file.
+// Request for a copy of such a file, as read_reduced() makes it.
 struct ReducedRequest {
   DecodeRequest file{};
   int max_side_px = kReducedSidePx;

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 enum class Kind { kNothing, kFile, kFolder, kOther };
 
-// Throws read_error().
+// Returns what a path is. Throws read_error().
 Kind kind_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
@@ -39,11 +39,12 @@ Kind kind_of(const std::string& path) {
                                    : Kind::kOther;
 }
 
-// Of the glob() that this thread runs, whose callback is told nothing but a folder and an errno.
+// Folders that the glob() of this thread could not read; its callback gets nothing but a folder and
+// an errno.
 thread_local std::vector<std::pair<std::string, int>> unread_folders;
 
-// Paths without what systems leave in folders. Folders that may not be read go to `skipped`;
-// throws read_error() of others.
+// Returns the matching paths, without what systems leave in folders. Folders that may not be read
+// go to `skipped`; throws read_error() for others.
 std::vector<std::string> matches_of(const std::string& pattern, std::vector<SkippedFile>& skipped) {
   unread_folders.clear();
   glob_t found{};
@@ -99,6 +100,7 @@ class Lister {
                       ? "check --images"
                       : "addresses are not read: download the image first");
     }
+    // A pattern: its folders count as if they were given.
     const std::vector<std::string> paths = matches_of(given, listing_.skipped);
     if (paths.empty()) {
       throw Error(ErrorKind::kNoInput, cat(escaped(given), ": no file has such a name"),
@@ -121,10 +123,10 @@ class Lister {
   }
 
  private:
-  // A file that was given in several ways ("a.jpg", "./a.jpg", by its folder, by a link to that)
-  // stays once, by the first of them.
+  // Keeps a file that was given in several ways ("a.jpg", "./a.jpg", by its folder, by a link to
+  // that) once, by the first of them.
   static void drop_repeated(std::vector<ImageFile>& files) {
-    std::map<std::string, std::string> folders;  // by the way that leads there
+    std::map<std::string, std::string> folders;  // by the path that was given
     std::set<std::string> known;
     std::erase_if(files, [&](const ImageFile& file) {
       const std::size_t name_begin = file.name.rfind('/') + 1;  // 0 without a folder
@@ -154,7 +156,7 @@ class Lister {
   }
 
   void add_folder(const std::string& path) {
-    if (!is_alone_ && is_same_folder(path, output_)) return;  // as when it is below a folder
+    if (!is_alone_ && is_same_folder(path, output_)) return;  // as if it were below a folder
     const std::string prefix = is_alone_ ? "" : path.ends_with('/') ? path : path + "/";
     FolderListing below = list_files(path, output_, on_step_);
     if (!is_alone_ && below.names.empty() && below.skipped.empty()) {
@@ -170,7 +172,7 @@ class Lister {
   }
 
   const std::string& output_;
-  bool is_alone_;  // the one value that was given, and no pattern
+  bool is_alone_;  // a single value was given, and it is not a pattern
   const std::function<void()>& on_step_;
   ImageListing listing_{};
   std::map<std::pair<std::string, std::string>, std::size_t> root_of_{};

@@ -1,5 +1,5 @@
-// Images as a user names them: files, folders and globs become a list of files, each with the name
-// that results give it.
+// Images as a user names them: files, folders and globs become a list of files, each with its name
+// in results.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace retina {
 
-// A file's name begins with `prefix`; the rest is its name in `folder`.
+// A folder and the prefix for its files' names; the rest of a name is the one in `folder`.
 struct ImageRoot {
   std::string folder{};
   std::string prefix{};
@@ -34,13 +34,13 @@ struct ImageListing {
   std::vector<SkippedFile> skipped{};  // folders that may not be read or hold no files
 };
 
-// What `given` names. Files in one folder that is given alone have their names in it, all others
-// the path that leads to them as it was given; a file that several of them lead to counts once, by
-// the first. A value that names nothing is a pattern of glob(7) where it has one of *?[, and
-// folders that it matches count as if they were given. Folders are listed as list_files() does;
-// `output`, where the results go, is never entered, and a config error where it is given alone.
-// `on_step` is called now and then. Throws kNoInput for a value that names nothing, or neither a
-// file nor a folder, kConfig, kIo.
+// Returns the files that `given` names. Files in one folder that is given alone have their names in
+// it, all others the path that leads to them as it was given; a file that several of them lead to
+// counts once, by the first. A value that names nothing is a pattern of glob(7) if it has one of
+// *?[, and folders that it matches count as if they were given. Folders are listed as list_files()
+// does; `output`, the folder of the results, is never entered, and a config error if it is given
+// alone. `on_step` is called now and then. Throws kNoInput for a value that names nothing, or
+// neither a file nor a folder, kConfig, kIo.
 ImageListing list_images(const std::vector<std::string>& given, const std::string& output,
                          const std::function<void()>& on_step = {});
 
@@ -50,29 +50,31 @@ struct ImageFilesOptions {
   std::optional<Stretch> stretch{};                   // as in row_reader.h
 };
 
-// The images of a listing that can be used, as samples without boxes. Their ids are 1, 2, ... in
-// the order of `images`.
+// Samples without boxes of the usable images of a listing. Their ids are 1, 2, ... in the order of
+// `images`.
 class ImageFiles : public RowSource {
  public:
-  // Each of `images` with its root's place in `roots`.
+  // Takes each of `images` with its root's place in `roots`.
   ImageFiles(std::vector<ImageRoot> roots, const std::vector<FoundImage>& images,
              const ImageFilesOptions& options);
 
   const ImageIndex& index() const override { return index_; }
-  // A sample whose image does not decode says so and has no pixels. Throws as decode() does.
+  // Loads a sample; one whose image does not decode has a problem and no pixels. Throws as decode()
+  // does.
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
-  // Image `place` of the index to `out`, whose storage is reused. Throws kIo when the image's
-  // folder or its mount is gone.
+  // Decodes image `place` of the index into `out`, whose storage is reused. Throws kIo if the
+  // image's folder or its mount is gone.
   std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder, Image& out) const;
 
-  // As file_rows.h says.
+  // Reads rows as file_rows.h describes.
   std::unique_ptr<ImageRows> open_rows(std::size_t place) const override;
   ImageSize whole_size(std::size_t place) const override;
   std::optional<FileProblem> decode_whole(std::size_t place, JpegDecoder& decoder,
                                           Image& out) const override;
   const Normalisation& normalisation() const override { return options_.normalisation; }
-  // Of a large image: a copy whose longer side is at most `max_side_px`, and a part in full size.
+  // Decodes a large image as a copy whose longer side is at most `max_side_px`, or a part of it in
+  // full size.
   std::optional<FileProblem> decode_reduced(std::size_t place, int max_side_px, Image& out) const;
   std::optional<FileProblem> decode_part(std::size_t place, const TileRect& part, Image& out) const;
 
@@ -81,8 +83,8 @@ class ImageFiles : public RowSource {
   DecodeRequest request_of(std::size_t place) const;
 
   std::vector<ImageRoot> roots_;
-  std::vector<ImageFolder> folders_{};  // of the roots
-  std::vector<std::size_t> root_of_{};  // of the images
+  std::vector<ImageFolder> folders_{};  // indexed by root
+  std::vector<std::size_t> root_of_{};  // indexed by image
   ImageFilesOptions options_;
   ImageIndex index_{};
 };

@@ -32,10 +32,10 @@ std::optional<FolderId> folder_id(const std::string& path) {
 
 struct FolderEntry {
   std::string name{};
-  bool may_be_folder = true;  // false: surely a file, which saves asking a slow mount
+  bool may_be_folder = true;  // false: surely a file, which spares a slow mount a question
 };
 
-// What is in the folder but what systems leave there, by name; throws read_error().
+// Returns the folder's entries, without what systems leave there, by name; throws read_error().
 std::vector<FolderEntry> entries_of(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
   if (!folder) throw read_error(path, errno);
@@ -109,7 +109,8 @@ FolderListing list_files(const std::string& folder, const std::string& without,
       listing.skipped.push_back({.name = prefix, .problem = unreadable(path, error)});
       continue;
     }
-    // The last is entered first: in reverse, so that the ways that sort first are taken.
+    // The last folder is entered first: in reverse, so that of several paths to a folder the one
+    // that sorts first is used.
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
       if (entry->may_be_folder && folder_id(path + entry->name)) {
         folders.push_back(cat(prefix, entry->name, "/"));
@@ -137,7 +138,7 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
   result.problem = unless_unreadable(folder, path, [&]() -> std::optional<FileProblem> {
     FoundFile file;
     if (auto problem = folder.find(name, file)) return problem;
-    std::string bytes;  // the first of them
+    std::string bytes;  // the first kStartBytes
     Hasher hasher;
     read_pieces(file.path, [&](std::string_view piece) {
       hasher.update(piece.data(), piece.size());
@@ -145,7 +146,7 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
     });
     image.xxh3 = hasher.digest();
     DecodeStatus status = read_any_size(bytes, decoder, image.width, image.height);
-    const auto read_header = [&] {  // wherever it is in the file
+    const auto read_header = [&] {  // the header may be anywhere in the file
       const RowReader rows(file.path, {.stretch = stretch});
       status = rows.status();
       image.width = rows.width();
@@ -160,14 +161,14 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
       }
     }
     if (!status.ok) return image_problem(bytes, status, status.problem);
-    const FileReader whole(file.path);  // it may be after the pixels
+    const FileReader whole(file.path);  // the tag may come after the pixels
     image.orientation = exif_orientation(ImageBytes(whole));
     std::string problem;
     if (has_too_many_pixels(image.width, image.height, decoder.max_pixels(), problem)) {
       return FileProblem{.kind = "too-large", .reason = problem};
     }
     if (has_too_many_pixels(image.width, image.height, kDefaultMaxPixels, problem)) {
-      read_header();  // says whether it can be read by rows
+      read_header();  // not ok unless it can be read by rows
       if (!status.ok) {
         const std::string& reason = status.problem;
         return image_problem(bytes, status,

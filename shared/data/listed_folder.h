@@ -1,5 +1,5 @@
-// Every JPEG, PNG, TIFF and WebP below a folder, whatever their names; what cannot be used is left
-// out with a reason. As in coco-pack, EXIF orientation is ignored and a truncated image refused.
+// Every JPEG, PNG, TIFF and WebP below a folder, whatever their names; unusable files are left out
+// with a reason. As in coco-pack, EXIF orientation is ignored and a truncated image refused.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,37 @@
 
 namespace retina {
 
-// Files below a folder by their names in it: "a/b.png"; any bytes but zero.
+// A file below a folder by its name in it: "a/b.png"; any bytes but zero.
 struct SkippedFile {
   std::string name{};
   FileProblem problem{};  // kinds: ImageFolder's, "unreadable", "format" (no image), "damaged"
 };
 struct FolderListing {
-  std::vector<std::string> names{};    // by their bytes, ascending
+  std::vector<std::string> names{};    // sorted by bytes
   std::vector<SkippedFile> skipped{};  // folders that may not be read
 };
 
-// All files below `folder` at any depth but what is_dropping() and what is in such folders. Links
-// to files and folders are followed, each folder is entered once, `without` (where the results go)
-// never. `on_folder` is called for each folder. Throws kNoInput when there is no such folder, or no
-// permission, kConfig when `without` is the folder itself, kIo.
+// Lists all files below `folder` at any depth except those of is_dropping() names and in such
+// folders. Links to files and folders are followed, each folder is entered once, `without` (the
+// folder of the results) never. `on_folder` is called for each folder. Throws kNoInput if there is
+// no such folder, or no permission, kConfig if `without` is the folder itself, kIo.
 FolderListing list_files(const std::string& folder, const std::string& without,
                          const std::function<void()>& on_folder = {});
 
-// An error about `path` as a file's problem: a reason need not repeat the name.
+// Returns an error about `path` as a file's problem; its reason need not repeat the name.
 FileProblem unreadable(const std::string& path, const Error& error);
 
-// `read()`, but a file that may not be read, or that there is no memory for, is a problem like
-// others.
+// Runs `read()`, and turns a file that may not be read, or that there is no memory for, into a
+// problem like any other.
 std::optional<FileProblem> unless_unreadable(
     const ImageFolder& folder, const std::string& path,
     const std::function<std::optional<FileProblem>()>& read);
 
-// What is wrong with the file of an image, and with samples that nobody stretched what to do.
+// Returns what is wrong with the file of an image, with the fix for samples that need a stretch.
 std::string reason_with_cure(const std::string& path, const DecodeStatus& status,
                              const std::string& reason);
 
-// What an image's header says.
+// The header of an image file.
 struct FoundImage {
   std::string name{};
   std::size_t root = 0;       // of an ImageListing
@@ -59,20 +59,20 @@ struct LookedAt {
   FoundImage image{};
   std::optional<FileProblem> problem{};
 };
-// Reads all of the file: its hash says whether it is the one of before. Images of more pixels than
-// the decoder's limit, which decode_file() refuses, are a problem here; with a higher limit, only
-// those that cannot be read by rows. `stretch` as in row_reader.h, here and below. Throws kIo.
+// Reads all of the file: its hash shows whether it has changed. Images of more pixels than the
+// decoder's limit, which decode_file() refuses, are a problem here; with a higher limit, only those
+// that cannot be read by rows. `stretch` as in row_reader.h, here and below. Throws kIo.
 LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder& decoder,
                  const std::optional<Stretch>& stretch = {});
 
-// How a file is decoded, and its size when it was looked at.
+// Options for decoding a file, and its size when it was first read.
 struct DecodeRequest {
   ImageSize expected{};
   std::optional<Stretch> stretch{};
 };
 
-// Decodes a file of `folder` into `out`, whose storage is reused, if it is of the size that
-// `request` says. Throws kIo when the folder or its mount is gone.
+// Decodes a file of `folder` into `out`, whose storage is reused, if it has the size in `request`.
+// Throws kIo if the folder or its mount is gone.
 std::optional<FileProblem> decode_file(const ImageFolder& folder, const std::string& name,
                                        const DecodeRequest& request, JpegDecoder& decoder,
                                        Image& out);

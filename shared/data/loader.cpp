@@ -21,10 +21,10 @@ namespace retina {
 
 namespace {
 
-// The consumer waits when the next batch comes later than this part of the time since it took the
-// last one.
+// The consumer counts as waiting if the next batch comes later than this share of the time since it
+// took the last one.
 constexpr double kWaitShare = 0.02;
-// Between two questions to a consumer that may give up.
+// Interval at which a consumer that may give up is asked.
 constexpr std::chrono::milliseconds kLook(100);
 
 std::size_t plane_floats(const BatchRequest& request) {
@@ -32,7 +32,7 @@ std::size_t plane_floats(const BatchRequest& request) {
          static_cast<std::size_t>(request.padded_height_px);
 }
 
-// Where the images of a batch lie in its memory, and where the last one ends.
+// Returns the offsets of a batch's images in its memory, and the end of the last one.
 std::vector<std::size_t> byte_offsets(const BatchRequest& request, PixelForm form,
                                       const ImageIndex& index) {
   std::vector<std::size_t> offsets = {0};
@@ -44,8 +44,8 @@ std::vector<std::size_t> byte_offsets(const BatchRequest& request, PixelForm for
   return offsets;
 }
 
-// Zeroes what the image of `sample` leaves of its place in the batch: the strips on its right and
-// below it, or all of it where there are no pixels.
+// Zeroes the part of the batch's plane outside the image of `sample`: the strips on its right and
+// below it, or everything if there are no pixels.
 void clear_padding(const BatchRequest& request, const Sample& sample, float* pixels) {
   const auto padded_width = static_cast<std::size_t>(request.padded_width_px);
   const auto width = static_cast<std::size_t>(sample.problem ? 0 : sample.width_px);
@@ -60,15 +60,15 @@ void clear_padding(const BatchRequest& request, const Sample& sample, float* pix
 
 }  // namespace
 
-// Memory of batches that were dropped, for those to come: in a steady state nothing is allocated.
-// Made with std::make_shared; what it gave out may outlive it. Thread-safe.
+// Reuses memory of released batches for the next ones: in a steady state nothing is allocated. Made
+// with std::make_shared; its blocks may outlive it. Thread-safe.
 class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
  public:
   explicit BatchMemory(BatchAllocator allocate) : allocate_(std::move(allocate)) {}
 
-  // At least `bytes` with anything in them; they come back when their last owner drops them, or are
-  // freed where this is gone. Allocates where none of that size has come back; a smaller one goes
-  // for it.
+  // Returns at least `bytes`, not initialised; they come back when their last owner drops them, or
+  // are freed if this object is gone. Allocates if no block of that size has come back; a smaller
+  // one is freed for it.
   std::shared_ptr<void> take(std::size_t bytes);
 
  private:
@@ -88,7 +88,7 @@ class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
 std::shared_ptr<void> BatchMemory::take(std::size_t bytes) {
   Block block = take_free(bytes);
   if (block.bytes < bytes) {
-    block = {};  // the smaller one goes before a larger one comes
+    block = {};  // the smaller one is freed before a larger one is allocated
     block = {.memory = allocate_(bytes), .bytes = bytes};
   }
   void* const start = block.memory.get();
@@ -97,7 +97,7 @@ std::shared_ptr<void> BatchMemory::take(std::size_t bytes) {
           }};
 }
 
-// One of `bytes` or more where there is one, else any.
+// Returns a free block of `bytes` or more if there is one, else any.
 BatchMemory::Block BatchMemory::take_free(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) return {};
@@ -114,7 +114,7 @@ void BatchMemory::give_back(Block block) noexcept {
   try {
     free_.push_back(std::move(block));
   } catch (const std::bad_alloc&) {
-    // It is freed instead.
+    // The block is freed instead.
   }
 }
 
@@ -180,7 +180,7 @@ class BatchLoader::Pool {
   }
 
  private:
-  // One more, while there may be: what a machine cannot start is not missed.
+  // Adds a thread up to the limit; a machine that cannot start more goes on with those it has.
   void add_thread() {
     if (static_cast<int>(threads_.size()) >= options_.most_threads) return;
     try {
@@ -190,7 +190,7 @@ class BatchLoader::Pool {
     }
   }
 
-  // A batch under way; its slots are claimed one by one by the decode threads.
+  // A batch in progress; the decode threads claim its slots one by one.
   struct Pending {
     BatchRequest request;
     Batch batch;
@@ -212,15 +212,15 @@ class BatchLoader::Pool {
 
   static std::size_t slot_count(const Pending& pending) { return pending.request.slots.size(); }
 
-  // Called with the lock held.
+  // Returns true if another batch may be begun. Called with the lock held.
   bool has_space() const {
     return pending_.empty() ||
            (pending_.size() < static_cast<std::size_t>(std::max(1, options_.prefetch_batches)) &&
             pending_bytes_ < options_.prefetch_bytes);
   }
 
-  // A batch with an unclaimed slot; asks for the next request when the window has room. Called with
-  // the lock held; nullptr when there is nothing to do now.
+  // Returns a batch with an unclaimed slot; asks for the next request if the window has room.
+  // Called with the lock held; nullptr if there is nothing to do now.
   std::shared_ptr<Pending> claim(std::unique_lock<std::mutex>& lock) {
     for (const auto& pending : pending_) {
       if (pending->claimed < slot_count(*pending)) return pending;
@@ -245,7 +245,7 @@ class BatchLoader::Pool {
     }
     if (opened) {
       pending_bytes_ += opened->bytes();
-      if (slot_count(*opened) == 0) done_.notify_all();  // nobody will finish its last slot
+      if (slot_count(*opened) == 0) done_.notify_all();  // no thread will finish its last slot
     } else {
       ended_ = true;
       source_error_ = error;
@@ -269,7 +269,7 @@ class BatchLoader::Pool {
     return pending;
   }
 
-  // One image to its place in the batch.
+  // Loads one image to its place in the batch.
   void load(Pending& pending, std::size_t slot, JpegDecoder& decoder) const {
     Sample& sample = pending.batch.samples[slot];
     std::byte* const start = static_cast<std::byte*>(pending.memory.get()) + pending.offsets[slot];
@@ -286,7 +286,7 @@ class BatchLoader::Pool {
     clear_padding(pending.request, sample, pixels);
   }
 
-  // Gives the pixels to who asked for the batch.
+  // Moves the pixels into the batch for the consumer.
   Batch handed_over(Pending& pending) const {
     Batch& batch = pending.batch;
     void* const start = pending.memory.get();
@@ -301,15 +301,15 @@ class BatchLoader::Pool {
   }
 
   void work() {
-    std::optional<JpegDecoder> decoder;  // built where its errors are caught
+    std::optional<JpegDecoder> decoder;  // constructed where its errors are caught
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       const std::shared_ptr<Pending> pending = claim(lock);
       if (!pending) {
-        if (!stopping_) work_.wait(lock);  // the end may have come while a request was asked for
+        if (!stopping_) work_.wait(lock);  // the end may have come during the request
         continue;
       }
-      if (pending->claimed >= slot_count(*pending)) continue;  // others were faster
+      if (pending->claimed >= slot_count(*pending)) continue;  // other threads were faster
       const std::size_t slot = pending->claimed++;
       lock.unlock();
       std::exception_ptr error;

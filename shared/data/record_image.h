@@ -1,4 +1,4 @@
-// A record's pixels, checked: the one rule for all code that looks at a set's images.
+// A record's pixels, checked: the one rule for all code that reads a set's images.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 namespace retina {
 
 // Decodes the record's image into `out`, whose storage is reused. Throws Error{kData} with
-// `subject` (the set, or the record's place in it) for one that the policy on damage refuses
-// (jpeg.h), and for an image of another size than the record's.
+// `subject` (the set, or the record's place in it) if the policy on damage refuses it (jpeg.h), or
+// if its size is not the record's.
 void decode_image(const Record& record, const std::string& subject, JpegDecoder& decoder,
                   Image& out);
 

@@ -1,4 +1,4 @@
-// Samples of another source, where the image after a damaged one takes its place: training goes on.
+// Samples of another source, with damaged images replaced by the next intact one: training goes on.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@ namespace retina {
 
 class ReplacingSource : public SampleSource {
  public:
-  // How far it looks for an image that is whole.
+  // Limit of the search for an intact image.
   static constexpr std::size_t kMostTries = 100;
 
   explicit ReplacingSource(std::unique_ptr<SampleSource> source) : source_(std::move(source)) {}
 
   const ImageIndex& index() const override { return source_->index(); }
 
-  // Where the source throws kData: the next record by index, over its end to its beginning, whose
-  // image fits the request's padded shape (of a kStored target: has no more pixels than the
-  // damaged one, too) and is whole, with the slot's augmentation, and Sample::replaced says so.
-  // That depends on the record, the step's shape and the form alone, not on ranks, threads or the
-  // other slots. Throws what the source first threw where no such record is among the next
-  // kMostTries.
+  // Loads a sample; if the source throws kData, that of the next record by index, wrapping around
+  // at the end, whose image fits the request's padded shape (of a kStored target: has no more
+  // pixels than the damaged one, too) and is intact, with the slot's augmentation, and sets
+  // Sample::replaced. The choice depends on the record, the step's shape and the form alone, not on
+  // ranks, threads or the other slots. Throws what the source first threw if no such record is
+  // among the next kMostTries.
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
 

@@ -1,4 +1,5 @@
-// One record becomes one sample: decode, flip, resize or warp, normalise; boxes follow the pixels.
+// Turns one record into one sample: decode, flip, resize or warp, normalise; boxes follow the
+// pixels.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -14,8 +15,8 @@
 namespace retina {
 namespace {
 
-// xyxy inside the stored image -> of the resized (and mirrored) one, in torchvision's order of f32
-// operations: mirror, scale per axis.
+// Converts xyxy inside the stored image to the resized (and mirrored) one, in torchvision's order
+// of f32 operations: mirror, scale per axis.
 std::array<float, 4> to_resized(std::array<float, 4> box, const Sample& sample) {
   const auto width = static_cast<float>(sample.original_width_px);
   const auto height = static_cast<float>(sample.original_height_px);
@@ -29,8 +30,8 @@ std::array<float, 4> to_resized(std::array<float, 4> box, const Sample& sample) 
   return {box[0] * scale_x, box[1] * scale_y, box[2] * scale_x, box[3] * scale_y};
 }
 
-// The same through the slot's warp: the hull of the corners, clipped to the image. Nothing where
-// less than `least_visible` of its area is inside, or what is left has no area for training
+// Converts through the slot's warp: the hull of the corners, clipped to the image. Returns nothing
+// if less than `least_visible` of its area is inside, or if the rest has no area for training
 // (record.h).
 std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box, const Sample& sample,
                                               double least_visible) {
@@ -48,7 +49,7 @@ std::optional<std::array<float, 4>> to_warped(const std::array<float, 4>& box, c
   return visible;
 }
 
-// Of an image that is held whole.
+// Rows of an image that is held whole.
 class WholeImageRows : public ImageRows {
  public:
   explicit WholeImageRows(Image image) : image_(std::move(image)) {}

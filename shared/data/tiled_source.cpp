@@ -14,7 +14,7 @@ namespace {
 constexpr int kBandRows = 64;
 constexpr std::size_t kManyBytes = std::size_t{8} << 20;
 
-// Images under way at most; those of small images, several of which are in one batch.
+// Limit of the images in progress: for small images, several of which are in one batch.
 constexpr std::size_t kMostWindows = 64;
 
 bool is_all_of(const TileRect& rect, const IndexEntry& image) {
@@ -26,7 +26,7 @@ bool is_all_of(const TileRect& rect, const IndexEntry& image) {
 // The rows of one image that are in memory, in bands of kBandRows.
 class TiledSource::Window {
  public:
-  // The image's tiles are `tiles`, in their order in the index.
+  // Takes the image's tiles in their order in the index.
   Window(const RowSource& images, std::size_t image, std::vector<TileRect> tiles)
       : images_(images),
         image_(image),
@@ -56,7 +56,7 @@ class TiledSource::Window {
     return problem;
   }
 
-  // No later tile of the image is left.
+  // Returns true if no later tile of the image is left.
   bool is_finished() {
     const std::lock_guard lock(mutex_);
     return first_undone() == tiles_.size();
@@ -68,19 +68,19 @@ class TiledSource::Window {
 
   static int band_of(int row) { return row / kBandRows; }
 
-  // Those of the tile's rows. Called with the lock held.
+  // Adds the bands of the tile's rows to `taken`. Called with the lock held.
   std::optional<FileProblem> take_bands(std::size_t tile, Bands& taken) {
     const TileRect& rect = tiles_[tile];
     begin_ = std::min(begin_, tile);
     const int first = band_of(rect.y), last = band_of(rect.y + rect.height - 1);
     if (!rows_ || (first < next_band_ && !bands_.contains(first))) open();
-    // What no tile that is still to come shows is passed over.
+    // Rows that no later tile shows are skipped.
     const int wanted = std::min(first, band_of(first_row_from_[first_undone()]));
     if (!problem_ && bands_.empty() && next_band_ < wanted) {
       problem_ = rows_->skip((wanted - next_band_) * kBandRows);
       next_band_ = wanted;
     }
-    // Else the allocator's own memory grows by the row of tiles.
+    // Without this the allocator's own memory grows by the row of tiles.
     if (next_band_ <= last && band_bytes_ * bands_.size() > kManyBytes) release_freed_memory();
     while (!problem_ && next_band_ <= last) {
       auto band = std::make_shared<Image>();
@@ -120,7 +120,7 @@ class TiledSource::Window {
     }
   }
 
-  // Of those from the first that was asked for.
+  // Returns the first tile that is not done, counted from the first one requested.
   std::size_t first_undone() const {
     std::size_t tile = begin_;
     while (tile < tiles_.size() && is_done_[tile]) ++tile;
@@ -139,10 +139,10 @@ class TiledSource::Window {
   const std::vector<TileRect> tiles_;
   std::vector<bool> is_done_;
   std::vector<int> first_row_from_;  // the uppermost row of a tile and all after it
-  std::size_t begin_;                // the first tile that was asked for
+  std::size_t begin_;                // the first tile requested
   std::mutex mutex_;
   std::unique_ptr<ImageRows> rows_{};
-  int next_band_ = 0;  // what rows_ begins with
+  int next_band_ = 0;  // the band that rows_ gives next
   Bands bands_{};
   std::optional<FileProblem> problem_{};
 };
@@ -167,6 +167,8 @@ void TiledSource::add_image(std::size_t image, const TilingOptions& options) {
         tiles_of({entry.width, entry.height}, {.side_px = side_px, .overlap = options.overlap});
     tiles.insert(tiles.end(), more.begin(), more.end());
   }
+  // By lower edges, the order in which decoding from top to bottom completes tiles. Grids of
+  // several sides may share tiles.
   const auto order = [](const TileRect& one) {
     return std::tuple(one.y + one.height, one.y, one.x, one.width);
   };
@@ -184,6 +186,7 @@ void TiledSource::add_image(std::size_t image, const TilingOptions& options) {
         .x = cut.rect.x, .y = cut.rect.y, .image_width = entry.width, .image_height = entry.height};
     index_.push_back(added);
   };
+  // A tile that is the whole image makes a further copy unnecessary.
   const bool has_whole = std::any_of(tiles.begin(), tiles.end(),
                                      [&](const TileRect& one) { return is_all_of(one, entry); });
   if (options.with_whole && !has_whole) {

@@ -13,27 +13,29 @@
 namespace retina {
 
 struct TilingOptions {
-  std::vector<int> sides_px = {};  // each side has a grid of its own: several are several scales
+  std::vector<int> sides_px = {};  // each side has its own grid; several sides give several scales
   double overlap = 0.2;            // see tile_grid.h
-  bool with_whole = true;          // of images that are larger than a tile, all of it, too
+  bool with_whole = true;          // of images larger than a tile, the whole image, too
 };
 
-// Entries of the index are tiles, with their places; of an image in the order of their lower edges,
-// after all of the image. An image is decoded once, from top to bottom, for all tiles that are
-// loaded in about that order: rows stay until the last tile that shows them is done, which is about
-// two rows of tiles of the largest side. Who asks for rows that are gone has the image decoded
-// again from its start. Pixels are those of the decoded image, whatever the order and the threads.
+// Cuts the images of a source into tiles. Entries of the index are tiles, with their places; those
+// of an image come in the order of their lower edges, after the whole image. An image is decoded
+// once, from top to bottom, for all tiles that are loaded in about that order: rows stay until the
+// last tile that shows them is done, which is about two rows of tiles of the largest side. A
+// request for rows that are gone decodes the image again from its start. Pixels are those of the
+// decoded image, whatever the order and the threads.
 class TiledSource : public SampleSource {
  public:
-  // `images` must outlive this.
+  // Keeps a reference to `images`, which must outlive this.
   TiledSource(const RowSource& images, const TilingOptions& options);
   ~TiledSource() override;
 
   const ImageIndex& index() const override { return index_; }
   bool shares_work() const override { return true; }
-  // Where a tile comes from, as a place in the index of `images`.
+  // Returns the place of a tile's image in the index of `images`.
   std::size_t image_of(std::size_t place) const { return cuts_[place].image; }
-  // Tiles without boxes. A problem with the image is that of the tile whose rows it concerns.
+  // Loads a tile, without boxes. A problem with the image is that of the tile whose rows it
+  // concerns.
   Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
               PixelTarget pixels) const override;
 
@@ -54,7 +56,7 @@ class TiledSource : public SampleSource {
   std::vector<Cut> cuts_{};              // of index_
   std::vector<std::size_t> first_of_{};  // an image's first tile in index_, and the end
   mutable std::mutex mutex_;
-  mutable std::map<std::size_t, std::shared_ptr<Window>> windows_;  // of the images under way
+  mutable std::map<std::size_t, std::shared_ptr<Window>> windows_;  // of the images in progress
 };
 
 }  // namespace retina

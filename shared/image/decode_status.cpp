@@ -22,7 +22,7 @@ using namespace std::string_view_literals;
 
 constexpr const char* kDicomCure = ": dcmj2pnm (DCMTK) makes a PNG of it";
 
-// What collections really hold under .jpg names, failed downloads included.
+// Signatures of files that collections hold under .jpg names, failed downloads included.
 constexpr std::array kSignatures = {
     Signature{0, "\xFF\xD8\xFF"sv, "JPEG"},
     Signature{0, "\x89PNG"sv, "PNG"},
@@ -42,7 +42,7 @@ constexpr std::array kSignatures = {
     Signature{0, "\0\0\0\x0CJXL "sv, "JPEG XL", ": djxl makes a PNG of it"},
     Signature{0, "\xFF\x0A"sv, "JPEG XL", ": djxl makes a PNG of it"},
     Signature{128, "DICM"sv, "DICOM", kDicomCure},
-    Signature{0, "\2\0\0\0UL"sv, "DICOM", kDicomCure},  // without its 128 bytes in front
+    Signature{0, "\2\0\0\0UL"sv, "DICOM", kDicomCure},  // a file without the 128 bytes in front
     Signature{0, "\x08\0\5\0"sv, "DICOM", kDicomCure},
     Signature{0, "\x08\0\0\0"sv, "DICOM", kDicomCure},
     Signature{0, "8BPS"sv, "Photoshop"},

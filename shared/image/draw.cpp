@@ -26,13 +26,13 @@ void fill(Image& image, const Rect& rect, const Colour& colour) {
   }
 }
 
-// A coordinate that fits an image, whatever the box says (NaN and infinities too).
+// Converts to a coordinate that fits an image, whatever the box says (NaN and infinities too).
 int to_pixel(double coordinate, int limit) {
   if (std::isnan(coordinate)) return 0;
   return static_cast<int>(std::lround(std::clamp(coordinate, 0.0, static_cast<double>(limit))));
 }
 
-// `line` cut into dashes along its longer side.
+// Fills `line` in dashes along its longer side.
 void fill_dashed(Image& image, const Rect& line, const Colour& colour, int dash) {
   const bool level = line.right - line.left >= line.bottom - line.top;
   const int begin = level ? line.left : line.top, end = level ? line.right : line.bottom;
@@ -44,21 +44,21 @@ void fill_dashed(Image& image, const Rect& line, const Colour& colour, int dash)
   }
 }
 
-// Black or white, whichever reads better on `colour` (Rec. 601 luma).
+// Returns black or white, whichever reads better on `colour` (Rec. 601 luma).
 Colour ink_on(const Colour& colour) {
   const int luma = 299 * colour.red + 587 * colour.green + 114 * colour.blue;
   if (luma > 140'000) return {};
   return {.red = 255, .green = 255, .blue = 255};
 }
 
-// The cells of a character; those of '?' for what is not printable ASCII.
+// Returns the cells of a character; those of '?' if it is not printable ASCII.
 const Glyph& glyph_of(char character) {
   const int place = character - ' ';
   const bool is_printable = place >= 0 && place < static_cast<int>(kGlyphs.size());
   return kGlyphs[static_cast<std::size_t>(is_printable ? place : '?' - ' ')];
 }
 
-// True for the bytes of a UTF-8 character after its first: such a character is one '?'.
+// Returns true for the bytes of a UTF-8 character after its first: such a character is one '?'.
 bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
 }
@@ -70,7 +70,8 @@ constexpr std::array<Colour, 20> kColours = {{
     {170, 255, 195}, {128, 128, 0},   {255, 216, 177}, {0, 0, 117},     {169, 169, 169},
 }};
 
-// A box's shorter side has room for so many lines: its own two leave most of it to see.
+// Least ratio of a box's shorter side to the line's thickness: the two lines leave most of the box
+// visible.
 constexpr int kLinesInBox = 10;
 
 }  // namespace
@@ -115,7 +116,7 @@ void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& st
   const int line = style.thickness_px > 0
                        ? style.thickness_px
                        : std::clamp(box_side / kLinesInBox, 1, 1 + shorter / 300);
-  // At least one line thick, so that a degenerate box shows too.
+  // Boxes are at least one line thick, so that a degenerate one shows too.
   const int right = std::max(outer.right, outer.left + line);
   const int bottom = std::max(outer.bottom, outer.top + line);
   const std::array<Rect, 4> sides = {{{outer.left, outer.top, right, outer.top + line},
@@ -131,7 +132,7 @@ void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& st
   }
   if (text.empty() || box_side < text_height_px(1)) return;
 
-  // The tab: above the box where there is room, inside it otherwise, never past the right edge.
+  // The tab goes above the box if there is room, inside it otherwise, never past the right edge.
   const TextStyle letters = {
       .colour = ink_on(style.colour),
       .scale = std::clamp(box_side / text_height_px(2), 1,

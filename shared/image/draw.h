@@ -17,7 +17,7 @@ struct Colour {
   std::uint8_t red = 0, green = 0, blue = 0;
 };
 
-// Colours that tell neighbouring labels apart, on photographs too; repeats after 20.
+// Returns a colour that distinguishes neighbouring labels, on photographs too; repeats after 20.
 Colour label_colour(int label);
 
 struct BoxStyle {
@@ -26,14 +26,14 @@ struct BoxStyle {
   bool dashed = false;   // ground truth, crowds
 };
 
-// Outlines `box` (xyxy, pixels; clipped to the image, any value is safe) and writes `text`, when
-// not empty, on a filled tab at its upper left corner: no taller than half of the box's shorter
-// side where that is readable, and not at all where the box is smaller than the text.
+// Outlines `box` (xyxy, pixels; clipped to the image, any value is safe) and writes `text`, unless
+// empty, on a filled tab at its upper left corner: no taller than half of the box's shorter side if
+// that is readable, and not at all if the box is smaller than the text.
 void draw_box(Image& image, const std::array<double, 4>& box, const BoxStyle& style,
               const std::string& text);
 
-// Whether the boxes that are drawn on an image are worth their names: not where more than 60 are
-// all of one class. `label_of(box)` may be a member.
+// Returns true if the boxes drawn on an image should have their names: not if more than 60 are all
+// of one class. `label_of(box)` may be a member.
 template <class Boxes, class LabelOf>
 bool are_worth_names(const Boxes& boxes, const LabelOf& label_of) {
   constexpr std::ptrdiff_t kMostOfOneClass = 60;
@@ -43,7 +43,7 @@ bool are_worth_names(const Boxes& boxes, const LabelOf& label_of) {
   });
 }
 
-// Where and how `draw_text` writes.
+// Colour and size of the letters of `draw_text`.
 struct TextStyle {
   Colour colour{};
   int scale = 1;  // font cells times this
@@ -52,7 +52,7 @@ struct TextStyle {
 // Writes printable ASCII (others show as '?') with its upper left corner at (x, y); clipped.
 void draw_text(Image& image, int x, int y, const std::string& text, const TextStyle& style);
 
-// Pixels that `text` covers at `scale`.
+// Returns the number of pixels that `text` covers at `scale`.
 int text_width_px(const std::string& text, int scale);
 int text_height_px(int scale);
 

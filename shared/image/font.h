@@ -11,7 +11,7 @@ inline constexpr int kGlyphWidth = 5, kGlyphHeight = 9;
 
 using Glyph = std::array<std::uint8_t, kGlyphHeight>;
 
-// Printable ASCII from ' ' on; a glyph's rows from top to bottom, the leftmost column in bit 4.
+// Glyphs of printable ASCII from ' ' on; rows from top to bottom, the leftmost column in bit 4.
 inline constexpr std::array<Glyph, 95> kGlyphs = {{
     {0b00000, 0b00000, 0b00000, 0b00000, 0b00000, 0b00000, 0b00000, 0b00000, 0b00000},  // space
     {0b00100, 0b00100, 0b00100, 0b00100, 0b00100, 0b00000, 0b00100, 0b00000, 0b00000},  // !

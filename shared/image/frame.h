@@ -1,4 +1,4 @@
-// How an image comes to the network's size: the whole of it, its shape kept or not, or a square.
+// How an image gets the network's size: the whole image, its shape kept or not, or a square.
 #pragma once
 
 #include "shared/image/resize.h"
@@ -17,19 +17,20 @@ struct FrameRule {
   int min_side_px = 800, max_side_px = 1333;
 };
 
-// The smallest multiple of 32 that is at least `side_px` (torchvision's size_divisible).
+// Returns the smallest multiple of 32 that is at least `side_px` (torchvision's size_divisible).
 constexpr int padded_side_px(int side_px) {
   return (side_px + 31) / 32 * 32;
 }
 
-// What an image fills of the network's input, and that input where the image is alone in it.
+// Return the size of an image inside the network's input, and the size of that input for the image
+// alone.
 ImageSize framed_size(const ImageSize& image, const FrameRule& rule);
 ImageSize padded_size(const ImageSize& image, const FrameRule& rule);
 
-// kSquare where nothing is drawn at random: the middle of the image after a resize that brings
-// its shorter side to max_side_px, in fractions, as Warp::source_of. torchvision's Resize(max_side)
-// and CenterCrop(min_side), without antialias: the longer side is floor(long * max_side / short)
-// px, the square begins at round((side - min_side) / 2) px, halves to even.
+// Returns the transform of kSquare without random draws: the middle of the image after a resize
+// that brings its shorter side to max_side_px, in fractions, as Warp::source_of. torchvision's
+// Resize(max_side) and CenterCrop(min_side), without antialias: the longer side is floor(long *
+// max_side / short) px, the square begins at round((side - min_side) / 2) px, halves to even.
 Affine middle_square(const ImageSize& image, const FrameRule& rule);
 
 }  // namespace retina

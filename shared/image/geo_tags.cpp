@@ -11,18 +11,18 @@
 namespace retina {
 namespace {
 
-// OGC 19-008r4, 7.1: tags.
+// Tags (OGC 19-008r4, 7.1).
 constexpr ttag_t kPixelScale = 33550, kTiePoints = 33922, kTransformation = 34264,
                  kKeyDirectory = 34735, kKeyDoubles = 34736, kKeyTexts = 34737;
-// Annex B: keys and their values.
+// Keys and their values (Annex B).
 constexpr int kModelType = 1024, kRasterType = 1025, kGeodeticSystem = 2048, kAngularUnit = 2054,
               kProjectedSystem = 3072, kLinearUnit = 3076;
 constexpr int kGeographic = 2, kPixelIsPoint = 2;
 constexpr int kUndefined = 0, kUserDefined = 32767;
 
-// Keys with a short value of their own.
+// Returns the keys that have a short value of their own.
 std::map<int, int> keys_of(const TiffFile& file) {
-  constexpr std::size_t kEntry = 4;  // key, tag that has the value, count, value
+  constexpr std::size_t kEntry = 4;  // words: key, tag with the value, count, value
   const auto words = file.values<std::uint16_t>(kKeyDirectory, TIFF_SHORT);
   std::map<int, int> keys;
   for (std::size_t i = kEntry; i + kEntry <= words.size() && i / kEntry <= words[3]; i += kEntry) {
@@ -31,7 +31,7 @@ std::map<int, int> keys_of(const TiffFile& file) {
   return keys;
 }
 
-// Of the values of keys_of() and of those that stand elsewhere.
+// Returns a hash of the values of keys_of() and of those stored in other tags.
 std::uint64_t hash_of_keys(const TiffFile& file) {
   Hasher hasher;
   const auto add = [&](const auto& values) { hasher.update(values.data(), values.size_bytes()); };
@@ -41,7 +41,7 @@ std::uint64_t hash_of_keys(const TiffFile& file) {
   return hasher.digest();
 }
 
-// Where the file's own raster coordinates lie.
+// Returns the transform from the file's own raster coordinates.
 std::optional<std::array<double, 6>> transform_of(const TiffFile& file) {
   const auto scale = file.values<double>(kPixelScale, TIFF_DOUBLE);
   const auto ties = file.values<double>(kTiePoints, TIFF_DOUBLE);
@@ -55,7 +55,7 @@ std::optional<std::array<double, 6>> transform_of(const TiffFile& file) {
   return {{matrix[3], matrix[0], matrix[1], matrix[7], matrix[4], matrix[5]}};
 }
 
-// Annex B: units by their numbers in EPSG's register.
+// Returns the name of a unit by its number in EPSG's register (Annex B).
 std::string unit_of(int code) {
   switch (code) {
     case 9001:
@@ -87,6 +87,7 @@ std::optional<GeoTags> read_geo_tags(const std::string& path) {
   auto& t = tags.transform;
   const bool is_finite =
       std::all_of(t.begin(), t.end(), [](double value) { return std::isfinite(value); });
+  // Without a determinant pixels have no area.
   if (!is_finite || t[1] * t[5] - t[2] * t[4] == 0) return std::nullopt;
 
   const std::map<int, int> keys = keys_of(file);
@@ -95,6 +96,7 @@ std::optional<GeoTags> read_geo_tags(const std::string& path) {
     return found == keys.end() || found->second == kUserDefined ? kUndefined : found->second;
   };
   tags.is_point = key(kRasterType) == kPixelIsPoint;
+  // Coordinates of centres: move the origin to the pixel's outer corner.
   if (tags.is_point) {
     t[0] -= (t[1] + t[2]) / 2;
     t[3] -= (t[4] + t[5]) / 2;

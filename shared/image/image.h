@@ -12,7 +12,7 @@ struct Image {
   std::vector<std::uint8_t> rgb{};  // [height, width, 3], rows top to bottom
 
   Image() = default;
-  // Black.
+  // Makes a black image.
   Image(int width_px, int height_px)
       : width(width_px),
         height(height_px),

@@ -1,6 +1,6 @@
 // The content of an image file for the libraries that decode it: in memory, or read from the file
-// as it is needed. The libraries are C and must not be left by an exception, so that a read that
-// fails looks like the file's end to them, and whoever called them asks rethrow().
+// on demand. The libraries are C, and an exception must not pass through them, so a failed read
+// looks like the end of the file to them, and their caller asks rethrow() afterwards.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,15 @@ namespace retina {
 
 class ImageBytes {
  public:
-  // Both must live as long as this.
+  // Keep a reference; bytes and file must live as long as this.
   explicit ImageBytes(std::string_view bytes) : bytes_(bytes), size_bytes_(bytes.size()) {}
   explicit ImageBytes(const FileReader& file) : file_(&file), size_bytes_(file.size_bytes()) {}
 
   std::uint64_t size_bytes() const { return size_bytes_; }
-  // All of it; empty where it is in a file.
+  // Returns all bytes; empty if they are in a file.
   std::string_view in_memory() const { return bytes_; }
 
-  // Fills `to`, less only at the end or where reading fails; returns how many bytes came.
+  // Fills `to`, less only at the end or if reading fails; returns the number of bytes read.
   std::size_t read_at(std::uint64_t offset_bytes, char* to, std::size_t count) noexcept {
     if (file_ == nullptr) {
       const auto at = static_cast<std::size_t>(std::min(offset_bytes, size_bytes_));
@@ -40,7 +40,7 @@ class ImageBytes {
     }
   }
 
-  // Throws what read_at() met.
+  // Throws the error that read_at() caught, if any.
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
   }

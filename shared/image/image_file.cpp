@@ -6,7 +6,7 @@
 namespace retina {
 namespace {
 
-// The formats beside JPEG.
+// Functions of a format other than JPEG.
 struct Codec {
   const char* format;
   DecodeStatus (*read_size)(std::string_view bytes, int& width, int& height);
@@ -16,7 +16,7 @@ constexpr std::array<Codec, 3> kCodecs = {{{"PNG", read_png_size, decode_png},
                                            {"TIFF", read_tiff_size, decode_tiff},
                                            {"WebP", read_webp_size, decode_webp}}};
 
-// nullptr: none.
+// Returns the codec of a format, or null.
 const Codec* codec_of(std::string_view format) {
   const auto found = std::find_if(kCodecs.begin(), kCodecs.end(),
                                   [&](const Codec& one) { return one.format == format; });

@@ -14,11 +14,11 @@
 
 namespace retina {
 
-// One per thread, reusable: keeps row buffers between images, and nothing else of any.
+// Decodes JPEGs. One per thread, reusable: keeps row buffers between images, and no other state.
 class JpegDecoder {
  public:
-  // Images of more pixels are refused after the header, before anything is allocated for them;
-  // those that take longer to decode, while they are decoded.
+  // Sets the limits: images of more pixels are refused after the header, before anything is
+  // allocated for them; those that take longer to decode, during decoding.
   explicit JpegDecoder(std::uint64_t max_pixels = kDefaultMaxPixels,
                        double max_seconds = std::numeric_limits<double>::infinity());
   ~JpegDecoder();
@@ -29,13 +29,13 @@ class JpegDecoder {
   // recognised and refused. Throws nothing but std::bad_alloc; `out` is unspecified when !ok.
   DecodeStatus decode(std::string_view bytes, Image& out);
 
-  // What decode() would say of the file, in less time: no pixels are made.
+  // Returns the status that decode() would give, in less time: no pixels are produced.
   DecodeStatus check(std::string_view bytes, int& width, int& height);
 
-  // Only the header, of a file or its beginning: size of the image in `width`, `height`.
+  // Reads only the header, of a file or its beginning: size of the image in `width`, `height`.
   DecodeStatus read_size(std::string_view bytes, int& width, int& height);
 
-  // The header of a whole file: not ok, too, when the image has too many pixels or the file is
+  // Reads the header of a whole file: not ok, too, if the image has too many pixels or the file is
   // too short for it, whatever its last bytes are. decode() and check() begin with this.
   DecodeStatus check_header(std::string_view bytes, int& width, int& height);
 
@@ -46,10 +46,10 @@ class JpegDecoder {
   std::unique_ptr<State> state_;
 };
 
-// Resolution of the colours beside that of the brightness: 4:2:0 as cameras have it, or 4:4:4.
+// Resolution of the colours relative to the brightness: 4:2:0 as in cameras, or 4:4:4.
 enum class ChromaSize { kHalf, kFull };
 
-// Baseline JPEG, `quality` 1..100.
+// Encodes a baseline JPEG, `quality` 1..100.
 std::string encode_jpeg(const Image& image, int quality, ChromaSize chroma = ChromaSize::kHalf);
 
 }  // namespace retina

@@ -2,7 +2,7 @@
 #include <cstdio>
 // jpeglib.h needs FILE and size_t declared before it.
 #include <jpeglib.h>
-// After jpeglib.h: the messages' numbers.
+// For the messages' numbers; must follow jpeglib.h.
 #include <jerror.h>
 
 #include <algorithm>
@@ -24,18 +24,19 @@
 namespace retina {
 namespace {
 
-// A progressive file of thousands of tiny scans takes minutes to decode, one of 49 million pixels
-// and 500 scans a minute. Real ones have about 10: an image may have as many as together scan this
-// many pixels, within bounds.
+// Limits of progressive scans. A file of thousands of tiny scans takes minutes to decode, one of 49
+// million pixels and 500 scans a minute. Real ones have about 10: an image may have as many as
+// together scan this many pixels, within bounds.
 constexpr std::uint64_t kScannedPixels = 2'000'000'000, kMostScans = 500, kLeastMostScans = 50;
 
-// MULDIV255 of Pillow's Convert.c: a * b / 255, rounded.
+// Computes MULDIV255 of Pillow's Convert.c: a * b / 255, rounded.
 int scaled(int a, int b) {
   const int product = a * b + 128;
   return ((product >> 8) + product) >> 8;
 }
 
-// One row of CMYK as libjpeg gives it, inverted (Adobe's habit; Pillow takes every CMYK JPEG so).
+// Converts one row of CMYK as libjpeg gives it, inverted (Adobe's habit; Pillow treats every CMYK
+// JPEG so).
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, int width) {
   for (int x = 0; x < width; ++x, cmyk += 4, rgb += 3) {
     const int white = cmyk[3];
@@ -47,10 +48,10 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, int width) {
 
 }  // namespace
 
-// What libjpeg reads from.
+// libjpeg's source of bytes.
 struct JpegSource : jpeg_source_mgr {
   ImageBytes* bytes = nullptr;
-  std::uint64_t at = 0;  // where the buffer ends
+  std::uint64_t at = 0;  // offset of the buffer's end
   std::array<JOCTET, 1 << 16> buffer;
   std::array<JOCTET, 2> end_marker = {0xFF, JPEG_EOI};
 
@@ -60,7 +61,7 @@ struct JpegSource : jpeg_source_mgr {
 
   static void nothing(j_decompress_ptr) {}
 
-  // As jpeg_mem_src() and jpeg_stdio_src() do it at the end.
+  // Fills the buffer; at the end it acts like jpeg_mem_src() and jpeg_stdio_src().
   static boolean fill(j_decompress_ptr info) {
     JpegSource& source = of(info);
     source.next_input_byte = source.buffer.data();
@@ -123,7 +124,7 @@ struct JpegReader {
   bool ended_early = false;   // libjpeg asked for bytes after the last one
   bool ran_dry = false;       // entropy data ended inside a scan
   bool lacks_rows = false;    // at the end marker, a row of blocks or more too early
-  bool is_complete = false;   // every coefficient of every component was in some scan
+  bool is_complete = false;   // every coefficient of every component came in some scan
   std::vector<std::uint8_t> cmyk_row{};
   double max_seconds = std::numeric_limits<double>::infinity();
   std::chrono::steady_clock::time_point begin_time{};
@@ -149,8 +150,9 @@ struct JpegReader {
     }
   }
 
-  // An end marker proves nothing: tools put it behind half a stream. A flipped bit, too, makes the
-  // decoder lose count and run into it, but by less than a row of blocks.
+  // Returns true if the end marker comes before the last row of blocks. The marker alone proves
+  // nothing: tools put it behind half a stream. A flipped bit, too, makes the decoder lose count
+  // and run into it, but by less than a row of blocks.
   static bool ends_before_last_row(const jpeg_decompress_struct& info) {
     return info.unread_marker == JPEG_EOI && info.input_iMCU_row + 1 < info.total_iMCU_rows;
   }
@@ -193,7 +195,8 @@ struct JpegReader {
   }
 
   bool read_header(ImageBytes& bytes) {
-    // Anew: an aborted one keeps the last image's tables, and an image without any would get them.
+    // Begins anew: an aborted decoder keeps the last image's tables, and an image without any would
+    // get them.
     jpeg_destroy_decompress(&info);
     warning_count = 0;
     lacks_memory = ended_early = ran_dry = lacks_rows = is_complete = false;
@@ -211,7 +214,7 @@ struct JpegReader {
     return true;
   }
 
-  // After the header.
+  // Starts decoding, after the header.
   bool start() {
     if (info.out_color_space == JCS_CMYK) cmyk_row.resize(std::size_t{info.image_width} * 4);
     return start_decompress();
@@ -224,14 +227,14 @@ struct JpegReader {
     return true;
   }
 
-  // The next rows into `rgb`, which has room for them.
+  // Reads the next rows into `rgb`, which must have room for them.
   bool read_rows(std::uint8_t* rgb, unsigned count) {
     if (setjmp(escape) != 0) return false;
     copy_rows(rgb, count);
     return true;
   }
 
-  // Of its own: setjmp() knows no loop's variables.
+  // Copies rows; a function of its own, since setjmp() does not preserve a loop's variables.
   [[gnu::noinline]] void copy_rows(std::uint8_t* rgb, unsigned count) {
     const bool is_cmyk = info.out_color_space == JCS_CMYK;
     for (; count > 0; --count, rgb += std::size_t{info.output_width} * 3) {
@@ -241,19 +244,20 @@ struct JpegReader {
     }
   }
 
-  // After the last row.
+  // Finishes, after the last row.
   bool finish() {
     if (setjmp(escape) != 0) return false;
     jpeg_finish_decompress(&info);
     return true;
   }
 
-  // Whether nothing comes after the header of the first scan.
+  // Returns true if nothing follows the header of the first scan.
   bool is_blank() const { return source.left_bytes() == 0; }
 
-  // Each block takes a bit at least: its DC coefficient has a Huffman code in every sequential file
-  // and in the first scan of every progressive one (ITU T.81, F.1.2.1, G.1.2.1). Of a blank file,
-  // which has none on purpose, all that it holds counts.
+  // Returns true if the file cannot hold its blocks. Each takes at least one bit: its DC
+  // coefficient has a Huffman code in every sequential file and in the first scan of every
+  // progressive one (ITU T.81, F.1.2.1, G.1.2.1). For a blank file, which has none on purpose, all
+  // of its bytes count.
   bool is_too_short() const {
     if (info.arith_code != FALSE) return false;
     std::uint64_t block_count = 0;
@@ -264,7 +268,8 @@ struct JpegReader {
     return block_count / 8 > (is_blank() ? source.bytes->size_bytes() : source.left_bytes());
   }
 
-  // A file cut between two scans ends without any complaint except about the missing end marker.
+  // Returns true if every coefficient was in some scan: a file cut between two scans ends without
+  // any complaint except about the missing end marker.
   bool all_coefficients_seen() const {
     for (int c = 0; c < info.num_components; ++c) {
       if (info.comp_info[c].quant_table == nullptr) return false;  // no scan had this component
@@ -278,7 +283,7 @@ struct JpegReader {
     return true;
   }
 
-  // Whether libjpeg holds the coefficients of the whole image.
+  // Returns true if libjpeg holds the coefficients of the whole image.
   bool has_several_scans() { return jpeg_has_multiple_scans(&info) != FALSE; }
 
   void fill(DecodeStatus& status) const {
@@ -289,9 +294,9 @@ struct JpegReader {
     if (!status.ok) status.problem = error_text.data();
   }
 
-  // After the pixels.
+  // Fills in whether the image is truncated, after the pixels.
   void fill_truncation(DecodeStatus& status) const {
-    // The arithmetic decoder feeds itself zeros at the end of the file and says nothing.
+    // The arithmetic decoder feeds itself zeros at the end of the file without a complaint.
     status.truncated =
         !is_complete || lacks_rows || (ended_early && (ran_dry || info.arith_code != FALSE));
     if (status.truncated && warning_count == 0) status.first_warning = "its last scans are missing";
@@ -307,7 +312,7 @@ struct JpegReader {
     return status;
   }
 
-  // Not ok, too, where the file is too short for its pixels.
+  // Makes the status not ok if the file is too short for its pixels.
   DecodeStatus check_length(DecodeStatus status) const {
     if (!is_too_short()) return status;
     status.ok = false;
@@ -319,7 +324,7 @@ struct JpegReader {
 
 namespace {
 
-// The rows of a file.
+// Reads the rows of a JPEG.
 class JpegRows : public FormatRows {
  public:
   bool read_row(std::uint8_t* rgb) override {
@@ -327,7 +332,7 @@ class JpegRows : public FormatRows {
     return ok_;
   }
 
-  // Not by jpeg_skip_scanlines(): rows after it differ (libjpeg-turbo 2.1.5).
+  // Reads rows, since after jpeg_skip_scanlines() the next ones differ (libjpeg-turbo 2.1.5).
   bool skip_rows(int count) override {
     skipped_.resize(std::size_t{reader_.info.output_width} * 3);
     for (int i = 0; i < count && ok_; ++i) read_row(skipped_.data());
@@ -381,7 +386,7 @@ struct JpegDecoder::State {
   std::optional<ImageBytes> bytes{};  // of the last file, which libjpeg may still point to
   std::vector<std::uint8_t> small{};  // check()'s pixels
 
-  // After the header: all rows, each side `shrink` times smaller.
+  // Decodes, after the header: all rows, each side `shrink` times smaller.
   DecodeStatus decode(unsigned shrink, std::vector<std::uint8_t>& rgb) {
     DecodeStatus status{.is_blank = reader.is_blank()};
     reader.info.scale_denom = shrink;
@@ -429,8 +434,8 @@ DecodeStatus JpegDecoder::decode(std::string_view bytes, Image& out) {
   return status.ok ? state_->decode(1, out.rgb) : status;
 }
 
-// At an eighth of the size libjpeg reads every code of the file and leaves out nearly all that it
-// would make of them.
+// Decodes at an eighth of the size: libjpeg reads every code of the file and skips nearly all of
+// the rest of the work.
 DecodeStatus JpegDecoder::check(std::string_view bytes, int& width, int& height) {
   const DecodeStatus status = check_header(bytes, width, height);
   return status.ok ? state_->decode(8, state_->small) : status;

@@ -3,7 +3,7 @@
 #include <cstdlib>
 // jpeglib.h needs FILE and size_t declared before it.
 #include <jpeglib.h>
-// After jpeglib.h: the messages' numbers.
+// For the messages' numbers; must follow jpeglib.h.
 #include <jerror.h>
 
 #include <array>
@@ -17,13 +17,13 @@
 namespace retina {
 namespace {
 
-// As in the decoder: plain values only between setjmp and longjmp.
+// As in the decoder, only plain values between setjmp and longjmp.
 struct Encoder {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   std::jmp_buf escape{};
   std::array<char, JMSG_LENGTH_MAX> error_text{};
-  unsigned char* bytes = nullptr;  // libjpeg's, from malloc
+  unsigned char* bytes = nullptr;  // allocated by libjpeg with malloc
   unsigned long size_bytes = 0;
 
   ~Encoder() {
@@ -58,7 +58,7 @@ struct Encoder {
     info.optimize_coding = TRUE;
     jpeg_start_compress(&info, TRUE);
     while (info.next_scanline < info.image_height) {
-      // libjpeg's interface is missing the const.
+      // libjpeg's interface lacks the const.
       auto* row = const_cast<std::uint8_t*>(image.pixel(0, static_cast<int>(info.next_scanline)));
       jpeg_write_scanlines(&info, &row, 1);
     }

@@ -1,5 +1,5 @@
 // Four f32 in one register of any x86-64 or AArch64 (GCC's and clang's vector extension). Each lane
-// computes what plain f32 would: the build forbids contraction to fused multiply-adds.
+// computes the same as plain f32: the build forbids contraction to fused multiply-adds.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@ inline void store(const Lanes& lanes, float* out) {
 }
 
 struct Pixel {
-  Lanes rgb;  // the fourth lane is not used
+  Lanes rgb;  // the fourth lane is unused
 };
 
-// Four pixels into four values of each channel, `plane_stride` floats apart.
+// Stores four pixels as four values of each channel, `plane_stride` floats apart.
 inline void store_planes(const std::array<Lanes, 4>& pixels, float* out, std::size_t plane_stride) {
   const auto& [a, b, c, d] = pixels;
   const Lanes red_green_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);

@@ -1,6 +1,7 @@
-// libjbig.so.0 as packages have it: it says that JBIG, a compression of faxes, is not read. What
-// has this name elsewhere, JBIG-KIT, is under the GNU GPL, which does not go with libraries that
-// are not free. Of these functions libtiff uses, after the error, the text alone.
+// A replacement for packages' libjbig.so.0: it says that JBIG, a compression of faxes, is not
+// supported. The library of this name elsewhere, JBIG-KIT, is under the GNU GPL, which is
+// incompatible with non-free libraries. Of these functions libtiff uses, after the error, the text
+// alone.
 extern "C" {
 int jbg_dec_in() {
   return 7 << 4;  // JBG_EIMPL

@@ -16,8 +16,8 @@ namespace {
 constexpr int kUpright = 1;
 constexpr std::uint16_t kOrientationTag = 0x0112, kShortType = 3;
 constexpr std::size_t kEntryBytes = 12;
-constexpr std::size_t kMostExifBytes = 1 << 16;       // of a chunk: the first directory is in them
-constexpr std::string_view kExifMark("Exif\0\0", 6);  // of WebP and PNG some writers put it, too
+constexpr std::size_t kMostExifBytes = 1 << 16;  // of a chunk; the first directory is within them
+constexpr std::string_view kExifMark("Exif\0\0", 6);  // some writers put it into WebP and PNG, too
 
 std::uint32_t number_of(std::string_view bytes, bool is_big_endian) {
   std::uint32_t value = 0;
@@ -28,7 +28,7 @@ std::uint32_t number_of(std::string_view bytes, bool is_big_endian) {
   return value;
 }
 
-// Numbers of either byte order; nothing outside the text.
+// Reads numbers of either byte order; nothing outside the text.
 class TiffReader {
  public:
   explicit TiffReader(std::string_view bytes)
@@ -63,15 +63,15 @@ int orientation_of_tiff(std::string_view bytes) {
   return kUpright;
 }
 
-// Fewer at the file's end.
+// Returns `count` bytes, fewer at the file's end.
 std::string piece(ImageBytes& file, std::uint64_t at, std::size_t count) {
   std::string bytes(count, '\0');
   bytes.resize(file.read_at(at, bytes.data(), count));
   return bytes;
 }
 
-// EXIF data as ImageMagick wrote them before PNG had eXIf: a tEXt or zTXt chunk of a name, their
-// number and hexadecimal digits, in lines. Empty for other texts.
+// Returns EXIF data as ImageMagick wrote them before PNG had eXIf: a tEXt or zTXt chunk of a name,
+// their number and hexadecimal digits, in lines. Empty for other texts.
 std::string exif_of_text(std::string_view chunk, bool is_compressed) {
   constexpr std::string_view kName("Raw profile type exif\0", 22);
   if (!chunk.starts_with(kName)) return "";
@@ -79,7 +79,7 @@ std::string exif_of_text(std::string_view chunk, bool is_compressed) {
   std::string text(chunk);
   if (is_compressed && !chunk.empty()) {
     text.assign(4 * kMostExifBytes, '\0');
-    uLongf count = text.size();  // what there is of a damaged one
+    uLongf count = text.size();  // as much of a damaged one as there is
     uncompress(reinterpret_cast<Bytef*>(text.data()), &count,
                reinterpret_cast<const Bytef*>(chunk.data() + 1), chunk.size() - 1);
     text.resize(count);
@@ -97,7 +97,8 @@ std::string exif_of_text(std::string_view chunk, bool is_compressed) {
   return exif;
 }
 
-// The first EXIF data of a JPEG's segments or of the chunks of a PNG or WebP; empty: none.
+// Returns the first EXIF data of a JPEG's segments or of the chunks of a PNG or WebP; empty if
+// there are none.
 std::string exif_of(ImageBytes& file, const std::string& format) {
   constexpr int kMostPieces = 1 << 20;  // a PNG has one for each 8 KiB
   const bool is_jpeg = format == "JPEG", is_png = format == "PNG";
@@ -144,7 +145,7 @@ int exif_orientation(ImageBytes file) {
 Image upright(const Image& stored, int orientation) {
   const bool sideways = is_turned_sideways(orientation);
   Image turned = sideways ? Image(stored.height, stored.width) : Image(stored.width, stored.height);
-  // Where the upright image's (x, y) lies in the stored one.
+  // (from_x, from_y) is the place in the stored image of (x, y) in the upright one.
   const bool from_right =
       orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool from_bottom =

@@ -1,6 +1,6 @@
-// How a camera held the image: EXIF's orientation (CIPA DC-008, tag 0x0112), which is TIFF's own.
-// COCO's annotations and our decoder ignore it; tools that turn images upright before they are
-// annotated do not.
+// The rotation of an image by its camera: EXIF's orientation (CIPA DC-008, tag 0x0112), which is
+// TIFF's own. COCO's annotations and our decoder ignore it; tools that turn images upright before
+// they are annotated do not.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace retina {
 
-// 1..8 from a JPEG's first EXIF segment, a PNG's or WebP's EXIF chunk or a TIFF's first page; 1,
-// upright, where there is none or it makes no sense, and of other formats.
+// Returns 1..8 from a JPEG's first EXIF segment, a PNG's or WebP's EXIF chunk or a TIFF's first
+// page; 1, upright, if there is none or it makes no sense, and for other formats.
 int exif_orientation(ImageBytes file);
 inline int exif_orientation(std::string_view file) {
   return exif_orientation(ImageBytes(file));
 }
 
-// Whether width and height change places in the upright image.
+// Returns true if width and height are exchanged in the upright image.
 constexpr bool is_turned_sideways(int orientation) {
   return orientation >= 5;
 }
 
-// The upright image, as Pillow's ImageOps.exif_transpose.
+// Returns the upright image, as Pillow's ImageOps.exif_transpose.
 Image upright(const Image& stored, int orientation);
 
 }  // namespace retina

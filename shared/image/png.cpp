@@ -30,8 +30,8 @@ struct PngReader {
   bool lacks_memory = false;
   bool is_deep = false;   // rows are of 16 bits a sample
   int pass_count = 0;     // 1 unless it is interlaced
-  int narrowed_bits = 0;  // of the file's samples where rows have their upper 8
-  unsigned largest = 0;   // of these samples up to now
+  int narrowed_bits = 0;  // bits of the file's samples, if rows have their upper 8
+  unsigned largest = 0;   // largest of these samples so far
   ImageBytes& bytes;
   std::uint64_t at = 0;
 
@@ -70,7 +70,7 @@ struct PngReader {
     reader.at += count;
   }
 
-  // The upper 8 of 16 bits, as png_set_strip_16() does it, but not without a look.
+  // Keeps the upper 8 of 16 bits, as png_set_strip_16() does it, but notes the largest sample.
   static void narrow(png_structp from, png_row_infop row, png_bytep bytes) {
     PngReader& reader = *static_cast<PngReader*>(png_get_user_transform_ptr(from));
     for (std::size_t i = 0; i < row->rowbytes / 2; ++i) {
@@ -79,7 +79,7 @@ struct PngReader {
     }
   }
 
-  // Everything before the pixels.
+  // Reads everything before the pixels.
   bool read_header() {
     png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, on_error, on_warning, this,
                                    allocate, release);
@@ -94,7 +94,8 @@ struct PngReader {
     return true;
   }
 
-  // After the header: rows will be RGB, with `keep_deep` of 16 bits where the file has them.
+  // Starts decoding, after the header: rows will be RGB, with `keep_deep` of 16 bits if the file
+  // has them.
   bool start(bool keep_deep) {
     if (setjmp(escape) != 0) return false;
     const int bits = png_get_bit_depth(png, info);
@@ -118,7 +119,7 @@ struct PngReader {
     return true;
   }
 
-  // The next `count` rows into `rgb`, of an interlaced image all.
+  // Reads the next `count` rows into `rgb`; for an interlaced image they must be all rows.
   bool read_rows(std::uint8_t* rgb, std::size_t count) {
     if (setjmp(escape) != 0) return false;
     const std::size_t row_bytes = png_get_rowbytes(png, info);
@@ -128,7 +129,7 @@ struct PngReader {
     return true;
   }
 
-  // After the last row: what is wrong behind it is no more than a warning.
+  // Finishes, after the last row: errors beyond it are mere warnings.
   void finish() {
     if (setjmp(escape) != 0) return;
     png_read_end(png, nullptr);
@@ -140,7 +141,7 @@ struct PngReader {
     return false;
   }
 
-  // After the last row with `is_whole`.
+  // Returns the status; `is_whole` says that the last row was read.
   DecodeStatus status(bool ok, bool is_whole) const {
     bytes.rethrow();
     if (lacks_memory) throw std::bad_alloc();
@@ -152,13 +153,13 @@ struct PngReader {
     if (!ok) {
       status.problem = cat("damaged PNG: ", error_text.data());
     } else if (error_text[0] != '\0' && status.warning_count++ == 0) {
-      status.first_warning = error_text.data();  // after the pixels
+      status.first_warning = error_text.data();  // errors after the pixels
     }
     return status;
   }
 };
 
-// The rows of a file.
+// Reads the rows of a PNG.
 class PngRows : public FormatRows {
  public:
   PngRows(ImageBytes& bytes, int width, int height)

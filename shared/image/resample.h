@@ -1,6 +1,6 @@
-// The arithmetic of resize_normalise and warp_normalise for one pixel: what a GPU computes from
-// stored images (ops/prepare_images.h) has the bits of what a CPU's loader makes, where neither
-// fuses multiply-adds. nvcc reads this: plain data, C++17.
+// The arithmetic of resize_normalise and warp_normalise for one pixel: a GPU computes the same bits
+// from stored images (ops/prepare_images.h) as a CPU's loader, if neither fuses multiply-adds. nvcc
+// reads this: plain data, C++17.
 #pragma once
 
 #include <cmath>
@@ -10,12 +10,12 @@
 
 namespace retina {
 
-// How one stored image becomes an image of a batch.
+// Description of how one stored image becomes an image of a batch.
 struct ImageRow {
-  std::int64_t offset = 0;            // of its first byte in the block, [height, width, 3] RGB
-  int width = 0, height = 0;          // stored, px
-  int out_width = 0, out_height = 0;  // after the resize, px; what is padded beyond is 0
-  bool flip = false;                  // mirror left-right; a warp's `source_of` has it inside
+  std::int64_t offset = 0;    // of the image's first byte in the block, [height, width, 3] RGB
+  int width = 0, height = 0;  // stored, px
+  int out_width = 0, out_height = 0;  // after the resize, px; the padding beyond is 0
+  bool flip = false;                  // mirror left-right; a warp's `source_of` includes it
   bool warps = false, fills = false;  // fills: 0 outside the source, else its nearest pixel
   double source_of[6] = {};           // warp.h's pixel_matrix
   float colour[12] = {};              // warp.h's ColourMatrix
@@ -26,14 +26,15 @@ struct ChannelStatistics {
   float mean[3] = {}, std[3] = {};
 };
 
-// Between source places `first` and `first` + 1, by `fraction`.
+// Weights of the source places `first` and `first` + 1, by `fraction`.
 struct Tap {
   int first = 0;
   float fraction = 0;
 };
 
-// The rounding of ATen's CPU kernel (UpSampleKernel.cpp), which is compiled with fused
-// multiply-add: at 640 pixels one unit in the last place of the coordinate is 6e-5 of a pixel.
+// Computes a resize's tap with the rounding of ATen's CPU kernel (UpSampleKernel.cpp), which is
+// compiled with fused multiply-add: at 640 pixels one unit in the last place of the coordinate is
+// 6e-5 of a pixel.
 RETINA_HOST_DEVICE Tap resize_tap(int place, int from, int to) {
   if (from == to) return {place, 0.0F};
   const float scale = static_cast<float>(from) / static_cast<float>(to);
@@ -45,13 +46,13 @@ RETINA_HOST_DEVICE Tap resize_tap(int place, int from, int to) {
   return {first, fraction < 1.0F ? fraction : 1.0F};
 }
 
-// (byte / 255 - mean) / std, in the reference's order of f32 operations.
+// Returns (byte / 255 - mean) / std, in the reference's order of f32 operations.
 RETINA_HOST_DEVICE float normalised(std::uint8_t byte, const ChannelStatistics& statistics,
                                     int channel) {
   return (static_cast<float>(byte) / 255.0F - statistics.mean[channel]) / statistics.std[channel];
 }
 
-// The four source pixels around a place; beyond the edge the edge goes on.
+// The four source pixels around a place; the edge continues beyond the image.
 struct Corners {
   const std::uint8_t* upper_left = nullptr;
   std::int64_t right = 0, below = 0;  // bytes to the next column and row
@@ -80,7 +81,7 @@ RETINA_HOST_DEVICE void resized_pixel(const std::uint8_t* image, const ImageRow&
   }
 }
 
-// Place `at` inside the `side` of the source.
+// Returns the tap of place `at`, clamped to the `side` of the source.
 RETINA_HOST_DEVICE Tap warp_tap(double at, int side) {
   const double last = side - 1.0;
   const double from_zero = at > 0 ? at : 0;
@@ -123,7 +124,7 @@ RETINA_HOST_DEVICE void warped_pixel(const std::uint8_t* image, const ImageRow& 
   }
 }
 
-// Red, green and blue of pixel (x, y) of a padded image.
+// Computes red, green and blue of pixel (x, y) of a padded image.
 RETINA_HOST_DEVICE void batch_pixel(const std::uint8_t* block, const ImageRow& row,
                                     const ChannelStatistics& statistics, int x, int y, float* rgb) {
   if (x >= row.out_width || y >= row.out_height) {

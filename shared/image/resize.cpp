@@ -12,13 +12,14 @@
 namespace retina {
 namespace {
 
-// Per output column or row: the source place `first`, and the weights of it and of the next.
+// Taps of each output column or row: the source place `first`, and the weights of it and of the
+// next.
 struct Taps {
   std::vector<std::int32_t> first{};
   std::vector<float> first_weight{}, second_weight{};
 };
 
-// The last tap is repeated up to `room` of them.
+// Makes the taps; the last one is repeated up to `room` of them.
 Taps make_taps(int from, int to, bool flip, std::size_t room) {
   Taps taps;
   taps.first.resize(room);
@@ -40,7 +41,7 @@ Taps make_taps(int from, int to, bool flip, std::size_t room) {
   return taps;
 }
 
-// The normalised value of every byte.
+// Returns the normalised value of every byte.
 std::array<std::array<float, 256>, 3> make_levels(const Normalisation& normalisation) {
   ChannelStatistics statistics;
   std::copy_n(normalisation.mean.begin(), 3, statistics.mean);
@@ -56,10 +57,10 @@ std::array<std::array<float, 256>, 3> make_levels(const Normalisation& normalisa
 
 constexpr std::size_t kCacheLine = 16;  // floats
 
-// Rows of the target's red plane.
+// Rows of the target's red plane that are written next.
 using NextRows = std::array<const float*, 2>;
 
-// Source rows, normalised and resized along x; remembers the last two.
+// Resizes normalised source rows along x; remembers the last two.
 class RowSource {
  public:
   RowSource(const Image& image, const ResizeTarget& target, const Normalisation& normalisation)
@@ -74,9 +75,9 @@ class RowSource {
 
   std::size_t stride() const { return stride_; }
 
-  // [3, stride] of source row y. The pointer is valid until the row after the next is asked for.
-  // Writing waits for memory, computing does not: while a row is computed, the two rows of the
-  // target that are written next are fetched.
+  // Returns [3, stride] of source row y. The pointer is valid until the row after the next is
+  // requested. Writing waits for memory, computing does not: while a row is computed, the two rows
+  // of the target that are written next are fetched.
   const float* row(int y, const NextRows& next) {
     for (std::size_t i = 0; i < 2; ++i) {
       if (held_[i] == y) {
@@ -93,7 +94,7 @@ class RowSource {
 
  private:
   void fill(int y, const NextRows& next, float* out) {
-    // Normalised pixels, the last one twice: beyond the edge the edge goes on.
+    // Normalised pixels, the last one twice: the edge continues beyond the image.
     const auto from_width = static_cast<std::size_t>(image_.width);
     const std::uint8_t* bytes = image_.pixel(0, y);
     for (std::size_t x = 0; x < from_width; ++x, bytes += 3) {
@@ -101,7 +102,7 @@ class RowSource {
           Lanes{levels_[0][bytes[0]], levels_[1][bytes[1]], levels_[2][bytes[2]], 0.0F};
     }
     pixels_[from_width] = pixels_[from_width - 1];
-    // Four output pixels at a time, then turned into four values of each channel.
+    // Computes four output pixels at a time, then turns them into four values of each channel.
     const Pixel* const pixels = pixels_.data();
     const std::int32_t* const first = taps_.first.data();
     const float* const first_weight = taps_.first_weight.data();
@@ -132,7 +133,7 @@ class RowSource {
   std::size_t oldest_ = 0;
 };
 
-// What one output place averages: source places first.. with their shares, which sum to 1.
+// Average of one output place: source places first.. with their shares, which sum to 1.
 struct Share {
   int first = 0;
   std::vector<float> weights{};
@@ -210,6 +211,7 @@ Image shrink(const Image& image, const ImageSize& to) {
   std::vector<float> sums(static_cast<std::size_t>(image.width) * 3);
   for (int y = 0; y < to.height; ++y) {
     const Share& row = rows[static_cast<std::size_t>(y)];
+    // First down the columns, so that memory is read in order, then along the row of sums.
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (std::size_t k = 0; k < row.weights.size(); ++k) {
       const std::uint8_t* pixels = image.pixel(0, row.first + static_cast<int>(k));

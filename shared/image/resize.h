@@ -1,4 +1,4 @@
-// From decoded pixels to the network's input: normalise, resize, flip, as torchvision's
+// Converts decoded pixels to the network's input: normalise, resize, flip, as torchvision's
 // GeneralizedRCNNTransform does it, in f32 on the original pixels.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Normalisation {
   std::array<float, 3> std{0.229F, 0.224F, 0.225F};
 };
 
-// Where the resized image goes inside a batch's [3, H, W] f32 planes.
+// Place of the resized image inside a batch's [3, H, W] f32 planes.
 struct ResizeTarget {
   int width = 0, height = 0;      // the resized size
   std::int64_t row_stride = 0;    // floats from a row to the next, >= width
@@ -34,22 +34,23 @@ struct ResizeTarget {
   bool flip = false;              // mirror left-right
 };
 
-// out[c, y, x] = bilinear((pixel / 255 - mean[c]) / std[c]), align_corners=False, no antialias,
-// source coordinate (x + 0.5) * (in / out) - 0.5 (F.interpolate with an explicit size). Writes
-// exactly width x height of each plane: the caller zero-fills the padding. Deterministic, the same
-// bits on every machine, within 1e-6 of the reference's f32 (Resize.EqualsTheReference).
+// Resizes and normalises: out[c, y, x] = bilinear((pixel / 255 - mean[c]) / std[c]),
+// align_corners=False, no antialias, source coordinate (x + 0.5) * (in / out) - 0.5 (F.interpolate
+// with an explicit size). Writes exactly width x height of each plane: the caller zero-fills the
+// padding. Deterministic, the same bits on every machine, within 1e-6 of the reference's f32
+// (Resize.EqualsTheReference).
 void resize_normalise(const Image& image, const ResizeTarget& target,
                       const Normalisation& normalisation, float* out);
 
-// A box of the original image in pixels of the resized one and back: per axis times new / old in
-// f32, as torchvision's `resize_boxes`. `box` is xyxy.
+// Convert a box of the original image to pixels of the resized one and back: per axis times new /
+// old in f32, as torchvision's `resize_boxes`. `box` is xyxy.
 struct ImageSize {
   int width = 0, height = 0;
 };
 std::array<float, 4> resize_box(const std::array<float, 4>& box, const ImageSize& from,
                                 const ImageSize& to);
 
-// A smaller copy (each side of `to` <= the image's), area-weighted: for previews and
+// Makes a smaller copy (each side of `to` <= the image's), area-weighted: for previews and
 // coco-pack --max-side. Rounds to bytes, so never on the way into the network.
 Image shrink(const Image& image, const ImageSize& to);
 

@@ -12,10 +12,10 @@
 namespace retina {
 namespace {
 
-// As much of a file as tells what it is.
+// Bytes of a file that are enough to recognise it.
 constexpr std::size_t kStartBytes = 512;
 
-// An image that can only be decoded whole.
+// Rows of an image that can only be decoded whole.
 class WholeRows : public FormatRows {
  public:
   WholeRows(DecodeStatus status, Image image)
@@ -122,8 +122,8 @@ int RowReader::bounded(int count) const {
   return std::clamp(count, 0, height_ - next_row_);
 }
 
-// The row of the warning that status() tells: the first one, of a TIFF, whose tags may be unknown
-// to libtiff, the last.
+// Notes the row of the warning that status() reports: the first one, except for a TIFF, whose tags
+// may be unknown to libtiff, the last.
 void RowReader::note_warning(int warnings_before) {
   const bool is_told = warnings_before == 0 || format_ == "TIFF";
   if (is_told && rows_->warning_count() > warnings_before) warning_row_ = next_row_;
@@ -131,7 +131,7 @@ void RowReader::note_warning(int warnings_before) {
 
 void RowReader::update() {
   status_ = rows_->status();
-  if (status_.unsupported) return;  // all of the file
+  if (status_.unsupported) return;  // every byte of the file
   if (!status_.ok) {
     const bool began_before = warning_row_ && format_ != "TIFF";
     const std::string first =

@@ -1,10 +1,10 @@
-// An image file by rows, forward only and in bounded memory: of images that are too large to be
-// held whole. Pixels, warnings and what is refused are those of decode_any_image(), which decodes
-// files at once with the same code.
+// An image file by rows, forward only and in bounded memory: for images that are too large to be
+// held whole. Pixels, warnings and refusals are those of decode_any_image(), which decodes files at
+// once with the same code.
 //
-// What is held at once: of JPEG a row of blocks, of PNG a row, of TIFF a strip or a row of tiles.
+// Held at once: of JPEG a row of blocks, of PNG a row, of TIFF a strip or a row of tiles.
 // Progressive JPEGs, interlaced PNGs and WebP are held whole; those and TIFF's strips are refused
-// above kDefaultMaxPixels, with what to do about it. Nothing else limits an image but kMaxSidePx.
+// above kDefaultMaxPixels, with a hint. The only other limit of an image is kMaxSidePx.
 #pragma once
 
 #include <cstdint>
@@ -22,40 +22,40 @@ namespace retina {
 
 struct RowOptions {
   int jpeg_shrink = 1;  // 2, 4 or 8 divides a JPEG's sides by it, rounded up
-  // Whole numbers of 9 to 16 bits a sample become 8 so, after a pass over the whole file; negative
-  // ones too. Of more than three samples a pixel the first three are red, green and blue, of two
-  // the first is grey. Without it such samples are refused or brought to 8 bits as check_range()
-  // says. Images of 8 bits are not stretched.
+  // Stretch for whole numbers of 9 to 16 bits a sample, which become 8 by it after a pass over the
+  // whole file; negative ones too. Of more than three samples a pixel the first three are red,
+  // green and blue, of two the first is grey. Without it such samples are refused or reduced to 8
+  // bits as check_range() says. Images of 8 bits are not stretched.
   std::optional<Stretch> stretch{};
 };
 
 class RowReader {
  public:
-  // Reads the header, and to stretch an image all of it. Throws as FileReader; what is wrong with
-  // the image is in status().
+  // Reads the header, and all of the image to stretch it. Throws as FileReader; faults of the image
+  // are in status().
   explicit RowReader(const std::string& path, const RowOptions& options = {});
-  // The same for a file's content, which must live as long as this.
+  // Reads a file's content, which must live as long as this.
   explicit RowReader(const ImageBytes& bytes, const RowOptions& options = {});
   ~RowReader();
   RowReader(RowReader&&) = delete;
 
-  // Of all that has been read: not ok where the header or a row could not be. Problems and warnings
-  // name the row ("damaged PNG: bad CRC (at row 15210)"), counted from 0. An image whose end is
-  // missing may be ok and truncated: its rows are made up from about there on.
+  // Returns the status of everything read so far: not ok if the header or a row could not be read.
+  // Problems and warnings name the row ("damaged PNG: bad CRC (at row 15210)"), counted from 0. An
+  // image whose end is missing may be ok and truncated: from about there on its rows are filler.
   const DecodeStatus& status() const { return status_; }
 
-  // By content, as image_format() names it.
+  // Returns the format by content, as image_format() names it.
   const std::string& format() const { return format_; }
-  // Where the header was ok.
+  // Return the image's size; valid if the header was ok.
   int width() const { return width_; }
   int height() const { return height_; }
-  // What read() begins with.
+  // Returns the row that read() begins with.
   int next_row() const { return next_row_; }
 
-  // The next `count` rows, fewer at the image's end, to `out`, whose storage is reused. Returns
-  // status(); `out` is unspecified when it is not ok. Throws kIo.
+  // Reads the next `count` rows, fewer at the image's end, to `out`, whose storage is reused.
+  // Returns status(); `out` is unspecified if it is not ok. Throws kIo.
   const DecodeStatus& read(int count, Image& out);
-  // Passes over rows, which may be damaged unnoticed. What follows is the same as after read().
+  // Skips rows, whose damage may go unnoticed. Later rows are the same as after read().
   const DecodeStatus& skip(int count);
 
  private:
@@ -72,25 +72,25 @@ class RowReader {
   int width_ = 0, height_ = 0, next_row_ = 0;
   DecodeStatus status_{};
   std::unique_ptr<FormatRows> rows_{};
-  std::optional<int> warning_row_{};  // of the complaint that status() tells, after the header
+  std::optional<int> warning_row_{};  // of the complaint that status() reports, after the header
 };
 
-// Whether a stretch reads a file that is unsupported without one, by its header. Throws as
+// Returns true if the header says that only a stretch makes the file readable. Throws as
 // FileReader.
 bool may_be_stretched(ImageBytes bytes);
 
-// decode_any_image() with a stretch, of `bytes` with kDefaultMaxPixels at most.
+// Decodes as decode_any_image() does, with a stretch; at most kDefaultMaxPixels.
 DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out);
 
 struct ReducedImage {
   DecodeStatus status{};      // as RowReader's
   int width = 0, height = 0;  // of the file's image
-  Image image{};              // of max_side_px at most; where status.ok
+  Image image{};              // of max_side_px at most; valid if status.ok
 };
 
-// All of an image, its sides divided by the smallest whole number that makes the longer one at most
-// `max_side_px`, rounded up: pixels are the means of squares. JPEGs are decoded smaller where that
-// is possible. Throws as RowReader.
+// Reads the whole image, its sides divided by the smallest whole number that makes the longer one
+// at most `max_side_px`, rounded up: pixels are the means of squares. JPEGs are decoded smaller if
+// possible. Throws as RowReader.
 ReducedImage read_reduced(const std::string& path, int max_side_px,
                           const std::optional<Stretch>& stretch = {});
 

@@ -1,4 +1,4 @@
-// How samples of more than 8 bits become 8, where what they mean is not in the file: linearly
+// The conversion of samples of more than 8 bits to 8, if their meaning is not in the file: linearly
 // between two percentiles of each channel over the whole image, as GIS programs show such images.
 #pragma once
 
@@ -13,21 +13,21 @@
 
 namespace retina {
 
-// In percent, 0 <= low < high <= 100.
+// Percentiles, 0 <= low < high <= 100.
 struct Stretch {
   double low = 2, high = 98;
 };
 
-// "2,98"; nothing where the text says no such two.
+// Parses "2,98"; returns nothing if the text is not two such numbers.
 std::optional<Stretch> parse_stretch(const std::string& text);
 
-// The samples of an image, counted.
+// Counts the samples of an image.
 class SampleHistogram {
  public:
   void add(const std::uint16_t* rgb, int pixel_count);
 
-  // What each sample of a channel becomes: 0 up to the smallest value that at least `low` percent
-  // of all do not exceed, 255 from that of `high` percent on, rounded between.
+  // Returns the new value of each sample of a channel: 0 up to the smallest value that at least
+  // `low` percent of all do not exceed, 255 from that of `high` percent on, rounded between.
   std::array<std::vector<std::uint8_t>, 3> tables(const Stretch& stretch) const;
 
  private:
@@ -36,7 +36,7 @@ class SampleHistogram {
   std::uint64_t pixel_count_ = 0;
 };
 
-// Rows that are deep through tables().
+// Maps deep rows to 8 bits with tables().
 std::unique_ptr<FormatRows> stretched_rows(std::unique_ptr<FormatRows> rows, int width,
                                            std::array<std::vector<std::uint8_t>, 3> tables);
 

@@ -37,7 +37,7 @@ DecodeStatus size_of(const TiffFile& file, int& width, int& height) {
   return {.ok = true};
 }
 
-// The meanings of the samples after those of the colours; of most files there are none.
+// Returns the meanings of the samples after the colours; most files have none.
 std::vector<std::uint16_t> extra_samples(const TiffFile& file) {
   std::uint16_t count = 0;
   std::uint16_t* kinds = nullptr;
@@ -45,7 +45,7 @@ std::vector<std::uint16_t> extra_samples(const TiffFile& file) {
   return {kinds, kinds + count};
 }
 
-// What a sample is must be known, and how it looks must not be a matter of choice.
+// Refuses samples whose meaning is unknown, or whose appearance would be a matter of choice.
 std::optional<DecodeStatus> unknown_samples(const TiffFile& file) {
   if (file.field<std::uint16_t>(TIFFTAG_COMPRESSION) == COMPRESSION_OJPEG) {
     return unsupported("of JPEG in its withdrawn form (compression 6; want 7: tiffcp -c jpeg)");
@@ -97,13 +97,14 @@ std::optional<DecodeStatus> unknown_colours(const TiffFile& file, const TIFFRGBA
   }
 }
 
-// What a premultiplied sample was, as Pillow computes it.
+// Returns the sample before its multiplication by alpha, as Pillow computes it.
 std::uint8_t unmultiplied(std::uint32_t sample, std::uint32_t alpha) {
   if (alpha == 0 || alpha == 255) return static_cast<std::uint8_t>(sample);
   return static_cast<std::uint8_t>(std::min(255U, 255 * sample / alpha));
 }
 
-// `count` pixels of libtiff's four bytes become three each; `rgb` may be where `from` is.
+// Packs `count` pixels from libtiff's four bytes to three each; `rgb` may be the same memory as
+// `from`.
 void pack_rgb(const std::uint8_t* from, std::size_t count, bool is_premultiplied,
               std::uint8_t* rgb) {
   for (std::size_t i = 0; i < count; ++i, from += 4, rgb += 3) {
@@ -116,8 +117,8 @@ void pack_rgb(const std::uint8_t* from, std::size_t count, bool is_premultiplied
   }
 }
 
-// Pixels of a row with whole tiles: where they must be clipped, libtiff (4.5) shears grey with
-// alpha.
+// Returns the pixels of a row in whole tiles: if they must be clipped, libtiff (4.5) shears grey
+// with alpha.
 std::uint32_t row_pixels_of(const TiffFile& file, std::uint32_t width) {
   if (TIFFIsTiled(file.get()) == 0) return width;
   const std::uint32_t tile =
@@ -125,7 +126,7 @@ std::uint32_t row_pixels_of(const TiffFile& file, std::uint32_t width) {
   return (width + tile - 1) / tile * tile;
 }
 
-// The pixels of the first page.
+// Reads the pixels of the first page.
 class TiffPixels {
  public:
   explicit TiffPixels(TiffFile& file) : file_(file) {}
@@ -135,12 +136,12 @@ class TiffPixels {
   TiffPixels(const TiffPixels&) = delete;
   TiffPixels& operator=(const TiffPixels&) = delete;
 
-  // What libtiff would show, and whether that is what the file means. Once, before the others.
+  // Checks that libtiff shows what the file means. Call it once, before the other functions.
   DecodeStatus begin() {
     if (auto status = unknown_samples(file_)) return *status;
     std::vector<std::uint16_t> extras = extra_samples(file_);
     is_premultiplied_ = !extras.empty() && extras[0] == EXTRASAMPLE_ASSOCALPHA;
-    if (!extras.empty()) {  // or libtiff would multiply the colours by it
+    if (!extras.empty()) {  // else libtiff would multiply the colours by it
       auto said = extras;
       said[0] = EXTRASAMPLE_ASSOCALPHA;
       TIFFSetField(file_.get(), TIFFTAG_EXTRASAMPLES, static_cast<int>(said.size()), said.data());
@@ -152,7 +153,7 @@ class TiffPixels {
     has_begun_ = true;
     if (auto status = unknown_colours(file_, image_, extras)) return *status;
     is_premultiplied_ = is_premultiplied_ && image_.photometric == PHOTOMETRIC_RGB;
-    image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;  // as it is stored
+    image_.orientation = image_.req_orientation = ORIENTATION_TOPLEFT;  // orientation is ignored
     width_ = static_cast<int>(image_.width);
     image_.width = row_pixels_of(file_, image_.width);
     set_parts();
@@ -160,8 +161,8 @@ class TiffPixels {
     return {.ok = true};
   }
 
-  // `count` rows from row `from` on, to the beginning of `rgb`, which gets the room that takes.
-  // False where they are damaged.
+  // Reads `count` rows from row `from` on to the beginning of `rgb`, which is resized as needed.
+  // Returns false if they are damaged.
   bool read(int from, int count, std::vector<std::uint8_t>& rgb) {
     const auto rows = static_cast<std::uint32_t>(count);
     const auto width = static_cast<std::size_t>(width_);
@@ -169,7 +170,7 @@ class TiffPixels {
       rgb.resize(3 * width * rows);
       return read_parts(static_cast<std::uint32_t>(from), rows, rgb.data());
     }
-    // A strip or tile may be the whole image: in place.
+    // A strip or tile may be the whole image, so it is packed in place.
     rgb.resize(std::size_t{4} * image_.width * rows);
     image_.row_offset = from;
     auto* const packed = reinterpret_cast<std::uint32_t*>(rgb.data());
@@ -181,7 +182,7 @@ class TiffPixels {
     return true;
   }
 
-  // After read(), which returned `ok`.
+  // Returns the status after read(), which returned `ok`.
   DecodeStatus status(bool ok) const {
     if (!ok && is_partly_left_out_) {
       return unsupported(
@@ -193,7 +194,7 @@ class TiffPixels {
   }
 
  private:
-  // Of a file with several tiles in a row, or that leaves some out.
+  // Sets the size of parts for a file with several tiles in a row, or one that leaves some out.
   void set_parts() {
     const bool is_tiled = TIFFIsTiled(file_.get()) != 0;
     part_width_ = is_tiled ? file_.field<std::uint32_t>(TIFFTAG_TILEWIDTH) : image_.width;
@@ -204,8 +205,8 @@ class TiffPixels {
     part_rows_ = std::clamp(rows, 1U, kMaxSidePx);
   }
 
-  // One by one: a row of tiles in libtiff's four bytes a pixel is large, and libtiff takes what is
-  // left out for damage. To `rgb` [rows, width, 3].
+  // Reads strips or tiles one by one to `rgb` [rows, width, 3]: a row of tiles in libtiff's four
+  // bytes a pixel is large, and libtiff takes an omitted part for damage.
   bool read_parts(std::uint32_t from, std::uint32_t rows, std::uint8_t* rgb) {
     const auto width = static_cast<std::uint32_t>(width_);
     for (std::uint32_t y = 0; y < rows; y += part_rows_) {
@@ -223,8 +224,8 @@ class TiffPixels {
     return true;
   }
 
-  // To part_, where its rows are so many pixels apart, 0 where all are the same; nothing where it
-  // cannot be read.
+  // Reads one part to part_. Returns the distance of its rows in pixels, 0 if all are the same;
+  // nothing if it cannot be read.
   std::optional<std::size_t> read_part(std::uint32_t x, std::uint32_t y, std::uint32_t rows) {
     const int planes = image_.isContig != 0 ? 1 : image_.samplesperpixel;
     int left_out = 0;
@@ -243,7 +244,7 @@ class TiffPixels {
     return part_width_;
   }
 
-  // As libtiff packs it. Every sample is the file's nodata.
+  // Returns a pixel in libtiff's packing whose samples are the file's nodata.
   std::uint32_t pixel_without_data() const {
     const std::uint32_t most = (1U << image_.bitspersample) - 1;
     const auto sample = static_cast<std::uint32_t>(std::clamp(file_.nodata(), 0.0, 1.0 * most));
@@ -267,12 +268,12 @@ class TiffPixels {
   TIFFRGBAImage image_{};
   bool has_begun_ = false, is_premultiplied_ = false, is_partly_left_out_ = false;
   int width_ = 0, warnings_before_ = 0;
-  // Of strips and tiles, where they are read one by one.
+  // Size of strips and tiles that are read one by one.
   std::uint32_t part_rows_ = 0, part_width_ = 0;
   std::vector<std::uint32_t> part_{};
 };
 
-// The rows of a file, from its strips or rows of tiles, one of which is held.
+// Reads the rows of a file from its strips or rows of tiles, one of which is held.
 class TiffBands : public FormatRows {
  public:
   TiffBands(const ImageBytes& bytes, const ImageSize& size)
@@ -306,12 +307,12 @@ class TiffBands : public FormatRows {
   int warning_count() const override { return file_.warning_count(); }
 
  protected:
-  // What the samples are and whether they can be read.
+  // Checks what the samples are and whether they can be read.
   virtual DecodeStatus begin() = 0;
-  // `count` rows from row `first` on, which are a band.
+  // Reads `count` rows from row `first` on, which are a band.
   virtual bool read_band(int first, int count) = 0;
 
-  // The next row's place in its band, which has been read then; nothing where it cannot be.
+  // Returns the next row's place in its band, reading that if needed; nothing if it cannot be read.
   std::optional<std::size_t> next_in_band() {
     const int first = next_ / band_rows_ * band_rows_;
     if (ok_ && first != band_first_) {
@@ -328,8 +329,8 @@ class TiffBands : public FormatRows {
   bool ok() const { return ok_; }
 
  private:
-  // Of plain tiles libtiff (4.5) takes no buffer but one of their size, and makes itself one of
-  // whole KiB.
+  // Gives libtiff a buffer for plain tiles: libtiff (4.5) accepts only one of their exact size, and
+  // makes itself one of whole KiB.
   void set_tile_buffer(bool is_tiled) {
     if (!is_tiled || file_.field<std::uint16_t>(TIFFTAG_COMPRESSION) != COMPRESSION_NONE) return;
     if (file_.left_out_count() == file_.part_count()) return;
@@ -344,7 +345,7 @@ class TiffBands : public FormatRows {
   bool ok_ = true;
 };
 
-// As decode_tiff() shows them.
+// Shows rows as decode_tiff() does.
 class TiffRows : public TiffBands {
  public:
   using TiffBands::TiffBands;
@@ -366,13 +367,14 @@ class TiffRows : public TiffBands {
   std::vector<std::uint8_t> band_{};
 };
 
-// Whole numbers of any depth up to 16 bits as they are, the first three of a pixel's or the first
-// alone for all three: what must be stretched, and bands that the file does not call colours.
+// Gives whole numbers of any depth up to 16 bits unchanged, the first three of a pixel's or the
+// first alone for all three: for samples to be stretched, and for bands that the file does not call
+// colours.
 class TiffSampleRows : public TiffBands {
  public:
   using TiffBands::TiffBands;
 
-  // Whether that, not TiffRows, is for a file that is to be stretched.
+  // Returns true if this class, not TiffRows, is for a file that is to be stretched.
   static bool is_for(const TiffFile& file) {
     const auto bits = file.field<std::uint16_t>(TIFFTAG_BITSPERSAMPLE);
     const auto photometric = file.field<std::uint16_t>(TIFFTAG_PHOTOMETRIC);
@@ -412,6 +414,7 @@ class TiffSampleRows : public TiffBands {
                              "interpretation ",
                              photometric, ")"));
     }
+    // Parts without data are filled with nodata in the form of a stored sample.
     const double half = is_signed_ ? 1U << (bits_ - 1) : 0, most = (1U << bits_) - 1;
     const double nodata = std::clamp(file().nodata(), -half, most - half);
     nodata_ = static_cast<unsigned>(static_cast<int>(nodata)) & ((1U << bits_) - 1);
@@ -419,7 +422,7 @@ class TiffSampleRows : public TiffBands {
     return {.ok = true};
   }
 
-  // The next row, of samples that fit.
+  // Copies the next row to samples of a type that is wide enough.
   template <class Sample>
   bool copy_row(Sample* rgb) {
     const std::optional<std::size_t> row = next_in_band();
@@ -462,7 +465,7 @@ class TiffSampleRows : public TiffBands {
     return read(file().get(), part, part_.data(), std::ssize(part_)) >= 0;
   }
 
-  // A row of a strip or tile, or of one that is left out, to `rgb`.
+  // Copies a row of a strip or tile, or of an omitted one, to `rgb`.
   void put(const std::uint8_t* packed, int width, int plane, std::uint16_t* rgb) const {
     const int in_file = is_separate_ ? 1 : samples_;
     const bool is_grey = samples_ < 3;
@@ -477,12 +480,12 @@ class TiffSampleRows : public TiffBands {
     }
   }
 
-  // Negative ones come below the others.
+  // Returns a sample; negative ones are mapped below the others.
   std::uint16_t sample_at(const std::uint8_t* packed, std::size_t index) const {
     unsigned sample = 0;
     if (packed == nullptr) {
       sample = nodata_;
-    } else if (bits_ == 16) {  // libtiff swaps these
+    } else if (bits_ == 16) {  // in the machine's byte order already, thanks to libtiff
       std::uint16_t value = 0;
       std::memcpy(&value, packed + 2 * index, sizeof value);
       sample = value;

@@ -1,4 +1,4 @@
-// An open TIFF as libtiff has it, and what libtiff says about it: the same for pixels and tags.
+// An open TIFF of libtiff, with libtiff's messages: the same for pixels and tags.
 #pragma once
 
 #include <tiffio.h>
@@ -23,7 +23,7 @@ namespace retina {
 
 class TiffFile {
  public:
-  // `pixels`: of the image, as far as it is known.
+  // Opens the TIFF. `pixels`: number of the image's pixels, as far as it is known.
   TiffFile(const ImageBytes& bytes, std::uint64_t pixels)
       : bytes_(bytes), most_bytes_(kSpareBytes + std::max(8 * pixels, bytes.size_bytes())) {
     const std::unique_ptr<TIFFOpenOptions, void (*)(TIFFOpenOptions*)> options(
@@ -32,7 +32,7 @@ class TiffFile {
     TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), static_cast<tmsize_t>(most_bytes_));
     TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, this);
     TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, this);
-    // libtiff copies what each tag points to, and many may point to the same bytes.
+    // libtiff copies the values of each tag, and many tags may point to the same bytes.
     std::uint64_t tag_bytes = 0;
     for_each_entry([&](const Entry& entry) {
       const bool has_width = entry.type <= TIFF_IFD8;
@@ -53,16 +53,16 @@ class TiffFile {
   TiffFile(const TiffFile&) = delete;
   TiffFile& operator=(const TiffFile&) = delete;
 
-  TIFF* get() const { return tiff_; }  // nullptr: it has no directory that could be read
+  TIFF* get() const { return tiff_; }  // nullptr: no directory could be read
 
-  // 0 where there is neither the tag nor a default.
+  // Returns the value of a tag; 0 if there is neither the tag nor a default.
   template <class Value>
   Value field(ttag_t tag) const {
     Value value = 0;
     return TIFFGetFieldDefaulted(tiff_, tag, &value) == 1 ? value : Value{0};
   }
 
-  // The values of a tag that libtiff has no name for; none where they are of another type.
+  // Returns the values of a tag that libtiff has no name for; none if they are of another type.
   template <class Value>
   std::span<const Value> values(ttag_t tag, TIFFDataType type) const {
     const TIFFField* const field = TIFFFindField(tiff_, tag, TIFF_ANY);
@@ -74,17 +74,17 @@ class TiffFile {
     return {values, count};
   }
 
-  // Strips or tiles, of all planes.
+  // Returns the number of strips or tiles, over all planes.
   std::uint32_t part_count() const {
     return TIFFIsTiled(tiff_) != 0 ? TIFFNumberOfTiles(tiff_) : TIFFNumberOfStrips(tiff_);
   }
-  // That of the pixel, which has `plane`.
+  // Returns the strip or tile with `plane` of the pixel.
   std::uint32_t part_at(std::uint32_t x, std::uint32_t y, std::uint16_t plane) const {
     return TIFFIsTiled(tiff_) != 0 ? TIFFComputeTile(tiff_, x, y, 0, plane)
                                    : TIFFComputeStrip(tiff_, y, plane);
   }
-  // Whether GDAL (SPARSE_OK) left it out because no pixel of it has data. Of a file whose parts
-  // check_parts() found in order.
+  // Returns true if GDAL (SPARSE_OK) left the part out because it has no data. Valid only after
+  // check_parts() found nothing wrong.
   bool is_left_out(std::uint32_t part) const {
     return TIFFGetStrileByteCount(tiff_, part) == 0 && TIFFGetStrileOffset(tiff_, part) == 0;
   }
@@ -93,10 +93,9 @@ class TiffFile {
     for (std::uint32_t part = part_count(); part > 0;) left_out += is_left_out(--part) ? 1 : 0;
     return left_out;
   }
-  // What is wrong with the size of strips or tiles and with where they are; "" where each is in the
-  // file or left out. libtiff (4.5) reads plain ones by their offset alone, whatever is there,
-  // takes plain tiles of no size but their pixels', and has zeros in the place of what is not
-  // listed.
+  // Returns what is wrong with the sizes or places of strips or tiles; "" if each is in the file or
+  // left out. libtiff (4.5) reads plain ones by their offset alone, whatever is there, accepts only
+  // plain tiles of exactly their pixels' size, and returns zeros for parts that are not listed.
   std::string check_parts() {
     const bool is_tiled = TIFFIsTiled(tiff_) != 0;
     const auto compression = field<std::uint16_t>(TIFFTAG_COMPRESSION);
@@ -122,7 +121,7 @@ class TiffFile {
     }
     return "";
   }
-  // The sample of a pixel without data, as GDAL notes it; 0 without a note.
+  // Returns the sample of a pixel without data, as GDAL notes it; 0 without a note.
   double nodata() const {
     constexpr ttag_t kGdalNodata = 42113;
     const auto note = values<char>(kGdalNodata, TIFF_ASCII);
@@ -135,8 +134,8 @@ class TiffFile {
     const std::string text = error_[0] != '\0' ? error_.data() : problem;
     return {.ok = false, .problem = cat("damaged TIFF: ", text), .warning_count = warning_count_};
   }
-  // Of what has been read. JPEG data that end early are filled up with grey, and only a warning
-  // that comes after those of the header tells.
+  // Returns the status of everything read so far. JPEG data that end early are filled up with grey,
+  // and only a warning after those of the header reveals it.
   DecodeStatus read_status(int warnings_before) const {
     return {.ok = true,
             .warning_count = warning_count_,
@@ -146,12 +145,12 @@ class TiffFile {
   int warning_count() const { return warning_count_; }
 
  private:
-  // What libtiff and a strip or tile may take at once, however small image and file are.
+  // Memory that libtiff and a strip or tile may use at once, however small image and file are.
   static constexpr std::uint64_t kSpareBytes = std::uint64_t{64} << 20;
 
   using Text = std::array<char, 200>;
 
-  // A number of the file.
+  // Reads a number of the file.
   template <class Value>
   Value number_at(std::uint64_t offset) {
     std::array<std::uint8_t, sizeof(Value)> bytes{};
@@ -163,7 +162,7 @@ class TiffFile {
     }
     return value;
   }
-  // What the pixels of a strip or tile take that is not compressed.
+  // Returns the size of an uncompressed strip or tile.
   std::uint64_t plain_bytes(std::uint32_t part) const {
     if (TIFFIsTiled(tiff_) != 0) return TIFFTileSize64(tiff_);
     const auto height = field<std::uint32_t>(TIFFTAG_IMAGELENGTH);
@@ -175,7 +174,8 @@ class TiffFile {
     std::uint16_t tag = 0, type = 0;
     std::uint64_t count = 0;
   };
-  // Those of the first page's directory, as far as the file has them. TIFF 6.0, section 2.
+  // Calls `use` for the entries of the first page's directory, as far as the file has them. TIFF
+  // 6.0, section 2.
   template <class Use>
   void for_each_entry(const Use& use) {
     is_big_endian_ = number_at<std::uint8_t>(0) == 'M';
@@ -191,7 +191,7 @@ class TiffFile {
           .count = is_big ? number_at<std::uint64_t>(at + 4) : number_at<std::uint32_t>(at + 4)});
     }
   }
-  // How many strips or tiles the directory says where they are of.
+  // Returns the number of strips or tiles whose places the directory lists.
   std::uint64_t listed_part_count() {
     std::uint64_t listed = 0;
     for_each_entry([&](const Entry& entry) {
@@ -203,7 +203,7 @@ class TiffFile {
 
   static TiffFile& of(void* self) { return *static_cast<TiffFile*>(self); }
 
-  // The first one is the cause.
+  // Keeps the first error, which is the cause.
   static int on_error(TIFF*, void* self, const char*, const char* format, std::va_list values) {
     Text& text = of(self).error_;
     if (text[0] == '\0') std::vsnprintf(text.data(), text.size(), format, values);
@@ -236,7 +236,7 @@ class TiffFile {
   static int map(thandle_t self, void** base, toff_t* size_bytes) {
     const std::string_view all = of(self).bytes_.in_memory();
     if (all.empty()) return 0;
-    // libtiff only reads what it maps of a file opened for reading.
+    // libtiff only reads the mapped bytes of a file opened for reading.
     *base = const_cast<char*>(all.data());
     *size_bytes = all.size();
     return 1;
@@ -244,7 +244,7 @@ class TiffFile {
   static void unmap(thandle_t, void*, toff_t) {}
 
   ImageBytes bytes_;
-  std::uint64_t most_bytes_;  // of a strip or tile, and of all tags
+  std::uint64_t most_bytes_;  // limit for a strip or tile, and for all tags
   bool is_big_endian_ = false;
   std::uint64_t at_ = 0;
   TIFF* tiff_ = nullptr;

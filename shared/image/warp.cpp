@@ -27,7 +27,7 @@ Matrix3 product(const Matrix3& a, const Matrix3& b) {
   return result;
 }
 
-// The cofactors over the determinant.
+// Returns the cofactors over the determinant.
 Matrix3 inverse(const Matrix3& a) {
   Matrix3 result{};
   double determinant = 0;
@@ -47,7 +47,7 @@ Matrix3 inverse(const Matrix3& a) {
 constexpr Matrix3 kYiqOfRgb = {
     {{0.299, 0.587, 0.114}, {0.596, -0.274, -0.322}, {0.211, -0.523, 0.312}}};
 
-// Pixel centres of an image to fractions of its sides.
+// Returns the map from pixel centres of an image to fractions of its sides.
 Affine fraction_of(const ImageSize& size) {
   return {{1.0 / size.width, 0, 0.5 / size.width, 0, 1.0 / size.height, 0.5 / size.height}};
 }
@@ -66,8 +66,8 @@ Pixel pixel_of(const std::uint8_t* bytes, const Levels& levels) {
   return {Lanes{levels[bytes[0]], levels[bytes[1]], levels[bytes[2]], 0.0F}};
 }
 
-// Source rows whose bytes have become levels, the last column twice: beyond the edge the edge goes
-// on. As many at a time as a row of the output meets.
+// Holds source rows converted to levels, the last column twice: the edge continues beyond the
+// image. As many at a time as a row of the output meets.
 class LevelRows {
  public:
   LevelRows(const Image& image, int count)
@@ -78,7 +78,8 @@ class LevelRows {
         held_(static_cast<std::size_t>(count), -1),
         rows_(static_cast<std::size_t>(image.height) + 1) {}
 
-  // Row y at [y], for first <= y <= last + 1: below the last row of the image it goes on.
+  // Returns rows; row y is at [y], for first <= y <= last + 1: the last row of the image is
+  // repeated below it.
   const Pixel* const* hold(int first, int last) {
     for (int y = first; y <= std::min(last + 1, image_.height - 1); ++y) {
       const std::size_t place = static_cast<std::size_t>(y) % held_.size();
@@ -104,11 +105,11 @@ class LevelRows {
   std::size_t stride_;
   std::vector<Pixel> pixels_;
   std::vector<int> held_;           // the row in each place
-  std::vector<const Pixel*> rows_;  // where each row was put last
+  std::vector<const Pixel*> rows_;  // the last place of each row
 };
 
-// How many source rows a row of the output meets at most: those that it crosses, the one below, and
-// one for rounding.
+// Returns the most source rows that a row of the output meets: those that it crosses, the one
+// below, and one for rounding.
 int rows_met(const Image& image, const Affine& source_of, std::size_t width) {
   const double crossed = std::abs(source_of.m[3]) * static_cast<double>(width - 1);
   return static_cast<int>(std::min<double>(image.height, std::ceil(crossed) + 3));
@@ -118,7 +119,7 @@ using Doubles = double __attribute__((vector_size(16)));
 using Floats = float __attribute__((vector_size(8)));
 using Ints = std::int32_t __attribute__((vector_size(8)));
 
-// Where the pixels of a row sample the source along one axis: the first of two source pixels, and
+// Sample places of a row's pixels along one axis of the source: the first of two source pixels, and
 // the weight of the second.
 struct Places {
   explicit Places(std::size_t room) : first(room), weight(room) {}
@@ -126,8 +127,8 @@ struct Places {
   std::vector<float> weight;
 };
 
-// One row of the output, a stage at a time so that the arithmetic vectorises: where each pixel
-// samples the source, the samples in units of [0, 1], and what becomes of them.
+// Computes one row of the output, a stage at a time so that the arithmetic vectorises: the places
+// where pixels sample the source, the samples in units of [0, 1], and the results.
 class RowWarp {
  public:
   RowWarp(const Image& image, const Affine& source_of, Fill fill, const ImageSize& size)
@@ -173,7 +174,7 @@ class RowWarp {
     }
   }
 
-  // The samples' channel c, recoloured and normalised.
+  // Writes the samples' channel c, recoloured and normalised.
   void put(const ColourMatrix& colour, const Normalisation& normalisation, std::size_t c,
            float* out) const {
     const float* const row = colour.m.data() + 4 * c;
@@ -189,7 +190,7 @@ class RowWarp {
   }
 
  private:
-  // At (steps[x] + across) + offset, inside the `side` of the source.
+  // Computes the places (steps[x] + across) + offset, clamped to the `side` of the source.
   void place(const std::vector<double>& steps, double across, double offset, int side,
              Places& places) {
     const bool fills = fill_ == Fill::kConstant;
@@ -218,7 +219,7 @@ class RowWarp {
     }
   }
 
-  // The four source pixels of each place, weighted.
+  // Blends the four source pixels of each place.
   template <class PixelAt>
   void blend(const PixelAt& pixel_at) {
     for (std::size_t from = 0; from < room_; from += kLanes) {
@@ -244,7 +245,7 @@ class RowWarp {
   std::vector<double> steps_x_, steps_y_;  // along a row, to the source
   Places places_x_, places_y_;
   std::vector<float> rgb_;    // [3, room]
-  std::vector<float> shown_;  // 0 where the pixel is filled, else 1
+  std::vector<float> shown_;  // 0 for filled pixels, else 1
 };
 
 }  // namespace

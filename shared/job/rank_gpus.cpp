@@ -30,7 +30,7 @@ namespace {
 
 std::vector<RankGpus> gpus_of_ranks(Communicator& communicator,
                                     const std::vector<std::string>& own_ids) {
-  // A line a rank: host and ids.
+  // One line a rank: host and ids.
   std::string own = host_name();
   for (const std::string& id : own_ids) own += cat('\t', id);
   std::string lines;

@@ -24,14 +24,16 @@
 namespace retina {
 namespace {
 
-// For a log that blocks while the process should end.
+// Time for a log that blocks while the process should end.
 constexpr unsigned kLogSeconds = 3;
-// For the launcher to read why the job ends, before other ranks end and the launcher with them.
+// Time for the launcher to read why the job ends, before other ranks end and the launcher with
+// them.
 constexpr double kReadSeconds = 0.5;
-// For rank 0 to report what is wrong with a command line, and for the launcher to end the others.
+// Time for rank 0 to report what is wrong with a command line, and for the launcher to end the
+// others.
 constexpr std::chrono::seconds kRootReports(2);
 
-// After a wrong command line, or without Open MPI: whether this rank says so. Rank 0's end makes
+// Returns true if this rank reports a wrong command line, or a missing Open MPI. Rank 0's end makes
 // the launcher end the others; those that outlive it have another command line or lack what rank 0
 // has, and the first of their node reports it.
 bool reports_start_error(const std::string& name) {
@@ -43,8 +45,8 @@ bool reports_start_error(const std::string& name) {
   return is_first;
 }
 
-// Ends the process from the watch thread. The main thread may hold any lock, so nothing is waited
-// for: exit handlers and MPI stay out of it, the launcher ends what is left.
+// Ends the process from the watch thread. The main thread may hold any lock, so this waits for
+// nothing: exit handlers and MPI stay out of it, and the launcher ends the remaining processes.
 [[noreturn]] void end_process(int code) {
   if (::ftrylockfile(stdout) == 0) ::fflush_unlocked(stdout);
   ::_exit(code);
@@ -80,7 +82,7 @@ GuardTerms start_terms(const WatchOptions& options) {
           .exit_code = exit_code(ErrorKind::kRankFailure)};
 }
 
-// Everything is saved by then: only the processes still have to end.
+// Returns the guard for the end, when everything is saved and only the processes still have to end.
 GuardTerms finish_terms(const WatchOptions& options, int rank, int code) {
   return {.rank = rank,
           .limit_s = options.finish_limit_s,
@@ -126,7 +128,7 @@ int run_rank_program(const std::string& name, Cli& cli, int argc, const char* co
         }
         const int code = body(*communicator);
         flush_results();  // while this rank can still end the job
-        // Other ranks that still wait in a collective would wait forever in what follows.
+        // Other ranks that still wait in a collective would wait forever in the next steps.
         if (watch) {
           watch->leave();
           guard.emplace(finish_terms(watch_options, communicator->rank(), code), watch_handler());

@@ -12,19 +12,19 @@
 
 namespace retina {
 
-// Parses, starts MPI when a launcher started this process, calls `body` and returns its exit code.
-// A wrong command line or a missing Open MPI is reported by rank 0 alone; what is wrong on other
-// nodes only, by the first rank of each. When `body` throws, the error is printed and the whole job
-// ends with its code: other ranks may be waiting in a collective. Ranks above 0 log warnings and
-// errors only, under "name[rank]"; with --log-level debug everything.
+// Parses, starts MPI if a launcher started this process, calls `body` and returns its exit code. A
+// wrong command line or a missing Open MPI is reported by rank 0 alone; a fault of other nodes
+// only, by the first rank of each. If `body` throws, the error is printed and the whole job ends
+// with its code: other ranks may be waiting in a collective. Ranks above 0 log warnings and errors
+// only, under "name[rank]"; with --log-level debug everything.
 //
-// Several ranks watch each other with the limits of `watch`, which the command line may fill: when
+// Several ranks watch each other with the limits of `watch`, which the command line may fill: if
 // one dies, stops, is cut off, leaves early or diverges, one line names it and every rank ends with
 // 76, whatever MPI does.
 int run_rank_program(const std::string& name, Cli& cli, int argc, const char* const* argv,
                      const std::function<int(Communicator&)>& body, const WatchOptions& watch = {});
 
-// Calls `first` on rank 0, then on all others: what is wrong with the inputs is reported once, not
+// Calls `first` on rank 0, then on all others, so that a fault of the inputs is reported once, not
 // by every rank. Collective.
 template <class F>
 void root_first(Communicator& communicator, const F& first) {
@@ -33,15 +33,15 @@ void root_first(Communicator& communicator, const F& first) {
   if (communicator.is_root()) communicator.barrier();
 }
 
-// Throws Error{kConfig} when the number of ranks in the job is not `expected`; 0 accepts any. A
+// Throws Error{kConfig} if the number of ranks in the job is not `expected`; 0 accepts any. A
 // launcher that misses its host file starts every rank alone, or all on one node.
 void check_rank_count(int expected, const Communicator& communicator);
 
-// The process that started this rank, mpirun or Open MPI's daemon on another node: the nearest
-// ancestor that is a launcher of Open MPI; 0 without one. `proc` is for tests.
+// Returns the process that started this rank, mpirun or Open MPI's daemon on another node: the
+// nearest ancestor that is a launcher of Open MPI; 0 without one. `proc` is for tests.
 pid_t launcher_process(const std::string& proc = "/proc");
 
-// CPU threads for a rank: `wanted`, or with 0 its share of the node's usable_cores().
+// Returns the CPU threads for a rank: `wanted`, or with 0 its share of the node's usable_cores().
 int threads_of_rank(int wanted, const Communicator& communicator);
 
 }  // namespace retina

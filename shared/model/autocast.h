@@ -1,4 +1,4 @@
-// Convolutions in 16 bit by LibTorch's autocast.
+// Convolutions in 16 bits by LibTorch's autocast.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -8,11 +8,11 @@
 
 namespace retina {
 
-// What convolutions take: kFloat, kBFloat16 or kHalf.
+// Returns the type in which convolutions compute: kFloat, kBFloat16 or kHalf.
 at::ScalarType type_of(Precision precision);
 
-// With kBf16 and kFp16, convolutions on `device` take that type within its life; weights stay f32
-// and are cast once a scope. With kFp32 it does nothing.
+// Makes convolutions on `device` compute in 16 bits within its life, with kBf16 and kFp16; weights
+// stay f32 and are cast once a scope. With kFp32 it does nothing.
 class AutocastScope {
  public:
   AutocastScope(Precision precision, c10::DeviceType device);

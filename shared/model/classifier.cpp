@@ -17,7 +17,7 @@
 namespace retina {
 namespace {
 
-// y = x W^T + b: x [N, in] -> [N, out].
+// Computes y = x W^T + b: x [N, in] -> [N, out].
 class Linear {
  public:
   Linear(const ModelScope& scope, std::int64_t in, std::int64_t out)
@@ -28,12 +28,12 @@ class Linear {
   at::Tensor weight_, bias_;
 };
 
-// The mean of each channel of a backbone's last feature map: [N, C].
+// Returns the mean of each channel of a backbone's last feature map: [N, C].
 at::Tensor pooled(const Body& body, const at::Tensor& images, const NormMode& mode) {
   return at::adaptive_avg_pool2d(body.forward(images, mode).back(), {1, 1}).flatten(1);
 }
 
-// torchvision's initial dense layers of all but the ResNets.
+// Returns torchvision's initial values of dense layers, except a ResNet's.
 StartValue small_start_value(const at::Tensor& like) {
   if (like.dim() < 2) return {};
   return {.kind = StartValue::Kind::kNormal, .scale = 0.01};
@@ -52,7 +52,8 @@ class BackboneClassifier : public Classifier {
     return fc_.forward(pooled(*body_, images, norm_mode()));
   }
 
-  // The last layer of a ResNet as torch.nn.Linear: uniform within 1 / sqrt(fan in), its bias too.
+  // Starts the last layer of a ResNet as torch.nn.Linear: uniform within 1 / sqrt(fan in), its bias
+  // too.
   StartValue start_value(const std::string& name, const at::Tensor& like) const override {
     if (!name.starts_with(kClassifierPrefix)) return body_start_value(name, like);
     if (family_of(config().backbone) != BackboneFamily::kResNet) return small_start_value(like);

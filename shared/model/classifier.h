@@ -1,5 +1,5 @@
-// Networks that give an image one class: backbones with their last layers under torchvision's
-// names, and the small network of Keras' CIFAR-10 example.
+// Image classifiers: backbones with their last layers under torchvision's names, and the small
+// network of Keras' CIFAR-10 example.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +12,8 @@
 
 namespace retina {
 
-// What dropout draws from in training (ops/dropout.h): the step, and each image's slot in it. What
-// is dropped does not depend on who computes an image, nor on what was drawn before.
+// Seed of dropout in training (ops/dropout.h): the step, and each image's slot in it. The dropped
+// values do not depend on which rank computes an image, nor on earlier draws.
 struct DropoutPlace {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
@@ -22,8 +22,8 @@ struct DropoutPlace {
 
 class Classifier : public Network {
  public:
-  // images [N, 3, S, S] f32, normalised; S is config().min_side_px (a backbone takes any size) ->
-  // [N, K] logits, f32 or what autocast makes of it. `place` is only looked at in training.
+  // Computes images [N, 3, S, S] f32, normalised; S is config().min_side_px (a backbone takes any
+  // size) -> [N, K] logits, f32 or the type of autocast. `place` is used in training only.
   virtual at::Tensor forward(const at::Tensor& images, const DropoutPlace& place) const = 0;
   at::Tensor forward(const at::Tensor& images) const { return forward(images, {}); }
 
@@ -31,13 +31,13 @@ class Classifier : public Network {
   using Network::Network;
 };
 
-// By config.backbone. Parity with torchvision: tests/parity.
+// Makes the network of config.backbone. Parity with torchvision: tests/parity.
 //
-// cifar-cnn, as github.com/keras-team/keras 2.2's examples/cifar10_cnn.py has it, with ReLU after
-// each layer but the last: conv 32 3x3 same, conv 32 3x3 valid, max pool 2, dropout .25, conv 64
-// 3x3 same, conv 64 3x3 valid, max pool 2, dropout .25, dense 512, dropout .5, dense K. Glorot
-// uniform (Glorot & Bengio 2010), biases 0. 1,250,858 parameters for 32 px and 10 classes. The
-// dense layer reads [C, H, W] in that order. Its tensors: conv1 .. conv4, fc1, fc2.
+// cifar-cnn, as in github.com/keras-team/keras 2.2's examples/cifar10_cnn.py, with ReLU after each
+// layer but the last: conv 32 3x3 same, conv 32 3x3 valid, max pool 2, dropout .25, conv 64 3x3
+// same, conv 64 3x3 valid, max pool 2, dropout .25, dense 512, dropout .5, dense K. Glorot uniform
+// (Glorot & Bengio 2010), biases 0. 1,250,858 parameters for 32 px and 10 classes. The dense layer
+// reads [C, H, W] in that order. Its tensors: conv1 .. conv4, fc1, fc2.
 std::unique_ptr<Classifier> make_classifier(const ModelConfig& config);
 
 }  // namespace retina

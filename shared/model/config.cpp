@@ -14,11 +14,11 @@
 namespace retina {
 namespace {
 
-// Below it, a base anchor of ratio 2 rounds to zero width.
+// Least anchor size: below it, a base anchor of ratio 2 rounds to zero width.
 constexpr double kMinAnchorPx = 2;
-// Far above any photograph; keeps products of sides inside 32 bits.
+// Limit of a side, far above any photograph; keeps products of sides inside 32 bits.
 constexpr int kMaxSidePx = 16384;
-// Below it, nothing is left after cifar-cnn's second pool.
+// Least side for cifar-cnn: below it, nothing is left after the second pool.
 constexpr int kMinCifarSidePx = 10;
 
 [[noreturn]] void refuse(const std::string& field, const std::string& problem) {
@@ -197,7 +197,7 @@ ModelConfig ModelConfig::from_json(const JsonView& json) {
 }
 
 void PostprocessOptions::validate() const {
-  // Far more than five levels have candidates; each takes room in every answer.
+  // Far more than the candidates of five levels; each detection takes room in every answer.
   constexpr int kMost = 100'000;
   check_range("score threshold", score_threshold, 0.0, 1.0);
   check_range("NMS threshold", nms_threshold, 0.0, 1.0);

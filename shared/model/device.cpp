@@ -19,7 +19,7 @@
 namespace retina {
 namespace {
 
-// LibTorch's names of what CPUs have.
+// Returns LibTorch's names of the CPU's units for a precision.
 const std::vector<const char*>& cpu_units(Precision precision) {
   static const std::vector<const char*> kBf16 = {"avx512_bf16", "amx_bf16"},
                                         kFp16 = {"avx512_fp16"};

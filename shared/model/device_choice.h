@@ -5,7 +5,7 @@
 
 namespace retina {
 
-enum class DeviceChoice { kAuto, kCpu, kCuda };  // kAuto: a GPU where one is found
+enum class DeviceChoice { kAuto, kCpu, kCuda };  // kAuto: a GPU if one is found
 
 inline const Choices<DeviceChoice> kDeviceChoices = {
     {"auto", DeviceChoice::kAuto}, {"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}};

@@ -25,7 +25,8 @@ Conv pyramid_conv(const ModelScope& scope, const ModelConfig& config, const Pyra
            .bias = true}};
 }
 
-// `top` at the size of `feature`. On a GPU in the type of `top`: autocast would make it f32.
+// Returns `top` at the size of `feature`. On a GPU in the type of `top`: autocast would make it
+// f32.
 at::Tensor upsampled(const at::Tensor& top, const at::Tensor& feature) {
   const c10::impl::ExcludeDispatchKeyGuard as_it_is(c10::DispatchKey::AutocastCUDA);
   return at::upsample_nearest2d(top, {feature.size(2), feature.size(3)});

@@ -17,8 +17,8 @@ namespace retina {
 class Fpn {
  public:
   Fpn(const ModelScope& scope, const ModelConfig& config);
-  // C3..C5 -> P3..P7, each [N, fpn_channels, h, w]. The coarser map is upsampled (nearest) to the
-  // exact size of the lateral it joins. P6 = conv(P5 or C5), P7 = conv(relu(P6)), stride 2.
+  // Computes C3..C5 -> P3..P7, each [N, fpn_channels, h, w]. The coarser map is upsampled (nearest)
+  // to the exact size of the lateral it joins. P6 = conv(P5 or C5), P7 = conv(relu(P6)), stride 2.
   std::array<at::Tensor, kLevelCount> forward(const std::array<at::Tensor, 3>& features) const;
 
  private:

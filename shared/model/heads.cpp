@@ -49,7 +49,8 @@ Head::Head(const ModelScope& scope, int values_per_anchor, const std::string& ou
 std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>& pyramid) const {
   std::vector<at::Tensor> levels(pyramid.begin(), pyramid.end());
   // Layer by layer, not level by level: backward, which goes the other way, then has the gradients
-  // of each layer's weights as soon as it has passed the layer, and other ranks get them meanwhile.
+  // of each layer's weights as soon as it has passed the layer, and sends them to other ranks
+  // meanwhile.
   for (std::size_t depth = 0; depth < convs_.size(); ++depth) {
     for (at::Tensor& level : levels) {
       if (norms_.empty()) {
@@ -58,8 +59,8 @@ std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>&
       }
       const GroupNorm& norm = norms_[depth];
       level = convs_[depth].forward(level);
-      // On a GPU in the type and the memory format that the convolution gives: autocast would have
-      // ATen's in f32 and row-major. A CPU keeps ATen's, and with it the bits of its results.
+      // On a GPU in the type and the memory format of the convolution: under autocast ATen's norm
+      // would be in f32 and row-major. A CPU keeps ATen's, and with it the bits of its results.
       if (level.is_cuda()) {
         level = group_norm_relu(level, kHeadGroups, norm.weight, norm.bias, kGroupNormEps);
       } else {
@@ -73,7 +74,7 @@ std::vector<at::Tensor> Head::forward(const std::array<at::Tensor, kLevelCount>&
     const at::Tensor output = output_->forward(level);
     const std::int64_t anchors =
         output.size(1) / values_per_anchor_ * output.size(2) * output.size(3);
-    // A view where the output is channels-last.
+    // A view if the output is channels-last.
     level = output.permute({0, 2, 3, 1}).reshape({output.size(0), anchors, values_per_anchor_});
   }
   return levels;

@@ -20,30 +20,31 @@ namespace retina {
 
 constexpr double kPriorProbability = 0.01;  // of foreground at the start (Lin et al. 2017, 4.1)
 
-// The weight or bias of the class layer, [P K, ...], as [P, K, ...]: a row for each of the P
-// anchors of a cell and each class, anchor-major. Part of the checkpoint format.
+// Returns the weight or bias of the class layer, [P K, ...], as [P, K, ...]: a row for each of the
+// P anchors of a cell and each class, anchor-major. Part of the checkpoint format.
 at::Tensor rows_by_class(const at::Tensor& layer, std::int64_t anchors_per_cell);
 
-// What the network says about every anchor; the interface between model, loss and postprocess.
-// A tensor for each level P3..P7, a = the level's anchors in the order of grid_anchors (anchor.h):
+// Outputs of the network for every anchor; the interface between model, loss and postprocess. A
+// tensor for each level P3..P7, a = the level's anchors in the order of grid_anchors (anchor.h):
 // where the heads' last convolutions wrote them, in the type they computed in.
 struct HeadOutputs {
   std::vector<at::Tensor> logits;  // [N, a, K] raw class scores, before the sigmoid
   std::vector<at::Tensor> deltas;  // [N, a, 4] encoded boxes relative to the anchors (box_coder.h)
 };
 
-// [N, A, V] of all anchors: a copy.
+// Returns the outputs of all anchors, [N, A, V]: a copy.
 inline at::Tensor all_levels(const std::vector<at::Tensor>& levels) {
   return at::cat(levels, 1);
 }
 
 class Head {
  public:
-  // `values_per_anchor` is K for classes, 4 for boxes; `output_name` kClassLayer or kBoxLayer.
+  // Builds a head. `values_per_anchor` is K for classes, 4 for boxes; `output_name` kClassLayer or
+  // kBoxLayer.
   Head(const ModelScope& scope, int values_per_anchor, const std::string& output_name,
        const ModelConfig& config);
-  // P3..P7, each [N, fpn_channels, h, w] -> [N, h * w * P, values_per_anchor], P anchors of a cell,
-  // in the order of grid_anchors: a view of the last convolution's output where that is
+  // Computes P3..P7, each [N, fpn_channels, h, w] -> [N, h * w * P, values_per_anchor], P anchors
+  // of a cell, in the order of grid_anchors: a view of the last convolution's output if that is
   // channels-last.
   std::vector<at::Tensor> forward(const std::array<at::Tensor, kLevelCount>& pyramid) const;
 

@@ -46,11 +46,12 @@ at::Tensor Conv::with(const Values& values, const at::Tensor& input, const Epilo
   const auto convolved = [&](const at::Tensor& pixels, const at::Tensor& offset) {
     return at::conv2d(pixels, values.weight, offset, stride_, padding_, /*dilation=*/1, groups_);
   };
-  // cuDNN's has no bias: LibTorch adds it in a pass of its own.
+  // On a GPU without bias, since cuDNN's convolution has none: LibTorch would add it in a pass of
+  // its own.
   if (input.is_cuda()) return with_epilogue(convolved(input, {}), bias, then);
-  // LibTorch 2.11 on CPUs with AMX, in bfloat16, with strides over one or two pixels: parts of the
-  // output, and gradients of weights that meet nothing but padding, stay unwritten. Tiny, so in
-  // f32.
+  // LibTorch 2.11 on CPUs with AMX, in bfloat16, with strides over one or two pixels, leaves parts
+  // of the output unwritten, and gradients of weights that meet nothing but padding. These maps are
+  // tiny, so they are computed in f32.
   const bool has_thin_side = stride_ > 1 && (input.size(2) <= 2 || input.size(3) <= 2);
   if (has_thin_side && at::autocast::is_autocast_enabled(at::kCPU)) {
     const c10::impl::ExcludeDispatchKeyGuard in_f32(c10::DispatchKey::AutocastCPU);

@@ -1,4 +1,4 @@
-// What every part of the network is built from: its tensors under torchvision's names, and the
+// The building blocks of every part of the network: its tensors under torchvision's names, and the
 // convolution.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// A tensor of a network. A parameter can learn, a buffer (a running statistic, a frozen weight)
+// A tensor of a network. A parameter can learn; a buffer (a running statistic, a frozen weight)
 // never does.
 struct ModelTensor {
   std::string name;
@@ -20,20 +20,20 @@ struct ModelTensor {
   bool is_parameter = false;
 };
 
-// Where in a network a part is built. What a part makes through its scope appears in the network's
-// list, in the order of making.
+// The place in a network where a part is built. Tensors that a part makes through its scope are
+// added to the network's list, in the order of making.
 class ModelScope {
  public:
-  // `prefix` is "" or ends in a dot: "backbone.body.".
+  // Builds into `list`; `prefix` is "" or ends in a dot: "backbone.body.".
   ModelScope(std::vector<ModelTensor>& list, std::string prefix)
       : list_(&list), prefix_(std::move(prefix)) {}
 
-  // The scope of a child: scope / "layer1" / 0 has the prefix "backbone.body.layer1.0.".
+  // Returns the scope of a child: scope / "layer1" / 0 has the prefix "backbone.body.layer1.0.".
   ModelScope operator/(const std::string& child) const { return {*list_, prefix_ + child + "."}; }
   ModelScope operator/(std::size_t child) const { return *this / std::to_string(child); }
   const std::string& prefix() const { return prefix_; }
 
-  // Zero, f32, with requires_grad.
+  // Makes a parameter: zero, f32, with requires_grad.
   at::Tensor parameter(const std::string& name, at::IntArrayRef sizes) const;
   at::Tensor buffer(const std::string& name, const at::Tensor& value) const;
 
@@ -47,34 +47,35 @@ struct ConvShape {
   int out_channels = 0;
   int kernel = 1;
   int stride = 1;
-  int groups = 1;  // that many convolutions side by side; in_channels: of each channel alone
+  int groups = 1;  // number of convolutions side by side; in_channels: each channel alone
   bool bias = true;
   bool same = true;  // padded so that stride 1 keeps the size; false: not padded
 };
 
-// What follows a convolution, or its norm: y + residual, then a ReLU.
+// Operations after a convolution, or after its norm: y + residual, then a ReLU.
 struct Epilogue {
   at::Tensor residual = {};  // of y's shape, or undefined
   bool relu = false;
 };
 
-// `output` with `bias` ([C] or undefined) and what follows; takes the output's memory.
+// Returns `output` with `bias` ([C] or undefined) and the operations after it; takes the output's
+// memory.
 at::Tensor with_epilogue(at::Tensor output, const at::Tensor& bias, const Epilogue& then);
 
-// A square convolution. On a CPU a ReLU behind it stays an operator of its own: as a part of the
+// A square convolution. On a CPU a ReLU after it stays an operator of its own: as a part of the
 // convolution (oneDNN's post-ops) it turns NaN into 0, and a diverged run would look healthy.
 class Conv {
  public:
   Conv(const ModelScope& scope, const ConvShape& shape);
 
-  // [N, in, H, W] -> [N, out, ceil(H / stride), ceil(W / stride)] where it is padded.
+  // Computes [N, in, H, W] -> [N, out, ceil(H / stride), ceil(W / stride)] if it is padded.
   at::Tensor forward(const at::Tensor& input, const Epilogue& then = {}) const {
     return with({weight_, bias_}, input, then);
   }
   struct Values {
     at::Tensor weight, bias;  // [out, in / groups, kernel, kernel], [out] or undefined
   };
-  // The same with other values in place of its own.
+  // Computes the convolution with `values` in place of its own.
   at::Tensor with(const Values& values, const at::Tensor& input, const Epilogue& then) const;
 
   const at::Tensor& weight() const { return weight_; }

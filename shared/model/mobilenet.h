@@ -14,8 +14,8 @@
 
 namespace retina {
 
-// Squeeze and excitation (Hu et al. 2018), as MobileNetV3 has it: each channel times a number in
-// [0, 1] that two dense layers make of the channels' means.
+// Squeeze and excitation (Hu et al. 2018) as in MobileNetV3: multiplies each channel by a number in
+// [0, 1] that two dense layers compute from the channels' means.
 class SqueezeExcitation {
  public:
   SqueezeExcitation(const ModelScope& scope, int channels, int squeezed);

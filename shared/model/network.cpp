@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 14;  // elements a thread draws at a time
 
-// In f64; the caller converts.
+// Returns a tensor's initial value in f64; the caller converts it.
 at::Tensor value_for(const Network& network, const std::string& name, const at::Tensor& like,
                      std::uint64_t seed) {
   const StartValue start = network.start_value(name, like);
@@ -61,7 +61,7 @@ Network::Network(const ModelConfig& config, NetworkNames names)
   config_.validate();  // before any layer is built: a bad value is reported as the user's
 }
 
-// The layers hold the same tensors: each gets other values, none is replaced.
+// Changes tensors in place, since the layers hold the same ones.
 void Network::to(c10::Device device) {
   const at::NoGradGuard no_grad;
   for (const ModelTensor& item : tensors_) item.tensor.set_data(item.tensor.to(device));
@@ -147,9 +147,9 @@ void freeze_backbone(Network& network, int trainable_layers) {
                 cat("trainable layers: out of range (got ", trainable_layers, ", want 0 to 5)"));
   }
   const std::string& prefix = network.body_prefix();
-  if (network.config().backbone == kCifarCnn) return;  // it has no stages
+  if (network.config().backbone == kCifarCnn) return;  // cifar-cnn has no stages
   const auto stages = backbone_stages(network.config().backbone);
-  std::vector<std::string> learning;  // how their names begin
+  std::vector<std::string> learning;  // prefixes of their names
   for (std::size_t i = stages.size() - static_cast<std::size_t>(trainable_layers);
        i < stages.size(); ++i) {
     learning.insert(learning.end(), stages[i].begin(), stages[i].end());
@@ -158,7 +158,7 @@ void freeze_backbone(Network& network, int trainable_layers) {
     if (!is_parameter || !name.starts_with(prefix)) continue;
     const std::string part = name.substr(prefix.size());
     if (name.starts_with(network.class_layer())) continue;
-    // A ResNet's bn1 is of no stage: it learns only when everything does, as in torchvision.
+    // A ResNet's bn1 belongs to no stage: it learns only if everything does, as in torchvision.
     const bool learns =
         trainable_layers == kLayerCount ||
         std::any_of(learning.begin(), learning.end(),

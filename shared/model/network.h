@@ -1,4 +1,4 @@
-// What all networks have in common: tensors under their names, a mode, and batch norm that may be
+// The common part of all networks: tensors under their names, a mode, and batch norm that may be
 // over the images of all ranks.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace retina {
 
-// What a tensor of a network starts from.
+// Distribution of a tensor's initial values.
 struct StartValue {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
@@ -24,22 +24,22 @@ struct StartValue {
   double scale = 0;
 };
 
-// What names of its tensors begin with (tensor_names.h).
+// Prefixes of the names of its tensors (tensor_names.h).
 struct NetworkNames {
   std::string body{};         // its backbone's
-  std::string class_layer{};  // of the layer that has a row for each class
+  std::string class_layer{};  // of the layer with a row for each class
 };
 
-// Begins in training mode.
+// A network; begins in training mode.
 class Network {
  public:
   virtual ~Network() = default;
-  // One owner: a copy would share its tensors.
+  // Movable only: a copy would share its tensors.
   Network(Network&&) = default;
   Network& operator=(Network&&) = default;
 
   const ModelConfig& config() const { return config_; }
-  // In the order of torchvision's state_dict().
+  // Returns the tensors in the order of torchvision's state_dict().
   const std::vector<ModelTensor>& tensors() const { return tensors_; }
 
   c10::Device device() const { return tensors_.front().tensor.device(); }
@@ -48,23 +48,23 @@ class Network {
   bool is_training() const { return norm_mode_.training; }
   void set_training(bool training) { norm_mode_.training = training; }
 
-  // Moves all tensors, converts the floating ones. A trainer must do this before it makes optimizer
+  // Moves all tensors; converts the floating ones. A trainer must do this before it makes optimizer
   // state.
   void to(c10::Device device);
   void to(c10::ScalarType type);
 
-  // Batch norms take their statistics from the images of all ranks while they train (sync_norm.h):
+  // Makes batch norms take their statistics from the images of all ranks in training (sync_norm.h):
   // forward and backward become collective, over layers in the same order on all ranks. Null: each
   // rank's own again. `ranks` outlives its use. A frozen norm has none to share.
   void share_statistics(RankSum* ranks) { norm_mode_.ranks = ranks; }
 
   const std::string& body_prefix() const { return names_.body; }
   const std::string& class_layer() const { return names_.class_layer; }
-  // What tensor `name`, shaped as `like`, starts from.
+  // Returns the initial values of tensor `name`, shaped as `like`.
   virtual StartValue start_value(const std::string& name, const at::Tensor& like) const = 0;
 
  protected:
-  // Weights are zero until `initialise` or `load_state`. Validates the configuration.
+  // Validates the configuration. Weights are zero until `initialise` or `load_state`.
   Network(const ModelConfig& config, NetworkNames names);
 
   const NormMode& norm_mode() const { return norm_mode_; }
@@ -77,7 +77,7 @@ class Network {
   std::vector<ModelTensor> tensors_;
 };
 
-// Evaluation mode for a scope; the network gets its own mode back.
+// Puts a network into evaluation mode for a scope and restores its mode.
 class EvaluationMode {
  public:
   explicit EvaluationMode(Network& network) : network_(network), training_(network.is_training()) {
@@ -92,28 +92,28 @@ class EvaluationMode {
   bool training_;
 };
 
-// He et al. 2015, fan out, for ReLU: how convolutions of a backbone start, as torchvision's do.
-// Norms start as the identity, biases at 0.
+// Returns the initial values of a backbone's convolutions as in torchvision: He et al. 2015, fan
+// out, for ReLU. Norms start as the identity, biases at 0.
 StartValue body_start_value(const std::string& name, const at::Tensor& like);
 
 // Draws all weights as `start_value` says. A tensor's values depend on (seed, its name, its shape)
-// alone, not on thread count, order or what else the network has.
+// alone, not on thread count, order or the rest of the network.
 void initialise(Network& network, std::uint64_t seed);
 
-// The same for one parameter by its full name (rows of a new class layer when fine-tuning).
+// Draws one parameter by its full name (rows of a new class layer when fine-tuning).
 at::Tensor initial_value(const Network& network, const std::string& name, std::uint64_t seed);
 
-// Lets only the last `trainable_layers` of the backbone's five stages (backbone_stages,
-// network_shape.h) learn: 5 = all, 3 = of a ResNet layer2..4 (torchvision's default with imported
-// weights), 0 = only what is on top of it. Frozen parameters get requires_grad = false. Throws
-// Error{kUsage} outside 0..5.
+// Freezes all but the last `trainable_layers` of the backbone's five stages (backbone_stages,
+// network_shape.h): 5 = none is frozen, 3 = of a ResNet layer2..4 learn (torchvision's default with
+// imported weights), 0 = only the layers on top of it learn. Frozen parameters get requires_grad =
+// false. Throws Error{kUsage} outside 0..5.
 void freeze_backbone(Network& network, int trainable_layers);
 
 // Lays all convolution weights out channels-last (NHWC). A trainer must do this before it makes
 // optimizer state: parameter, gradient and state need equal strides.
 void use_channels_last(Network& network);
 
-// Parameters and buffers (no copies), in the order of torchvision's state_dict().
+// Returns parameters and buffers (no copies), in the order of torchvision's state_dict().
 NamedTensors state_of(const Network& network);
 
 // Copies values into the network by name; types convert, shapes must agree. Throws Error{kData},

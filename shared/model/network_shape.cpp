@@ -33,7 +33,8 @@ const ResNets& resnets() {
   return kShapes;
 }
 
-// What torchvision computes from the paper's parameters (BlockParams.from_init_params).
+// Returns the shapes that torchvision computes from the paper's parameters
+// (BlockParams.from_init_params).
 const RegNets& regnets() {
   static const RegNets kShapes = {{"regnet_x_400mf", {{1, 2, 7, 12}, {32, 64, 160, 400}, 16}},
                                   {"regnet_x_800mf", {{1, 3, 7, 5}, {64, 128, 288, 672}, 16}},
@@ -43,7 +44,7 @@ const RegNets& regnets() {
   return kShapes;
 }
 
-// Null for another's name.
+// Returns the shape of this name; null if it is another family's.
 template <class Shape>
 const Shape* find(const std::vector<std::pair<std::string, Shape>>& shapes,
                   const std::string& name) {
@@ -58,8 +59,8 @@ int RegNetShape::groups(std::size_t stage) const {
   return widths[stage] / std::min(group_width, widths[stage]);
 }
 
-// A quarter of the expanded channels, made a multiple of 8 that is not more than a tenth less
-// (torchvision's _make_divisible).
+// Returns a quarter of the expanded channels, made a multiple of 8 that is not more than a tenth
+// less (torchvision's _make_divisible).
 int InvertedResidualShape::squeezed() const {
   const int wanted = expanded / 4;
   const int rounded = std::max(8, (wanted + 4) / 8 * 8);
@@ -135,7 +136,7 @@ std::array<std::vector<std::string>, 5> backbone_stages(const std::string& backb
     case BackboneFamily::kMobileNetV3:
       break;
   }
-  // Its features are halved once more by the stem and by each block of stride 2.
+  // In MobileNetV3, features are halved once more by the stem and by each block of stride 2.
   std::array<std::vector<std::string>, 5> stages;
   std::size_t stage = 0;
   stages[stage].push_back("0.");

@@ -1,4 +1,4 @@
-// The depths and widths of the networks, what the ONNX graph shares with LibTorch's layers. No
+// The depths and widths of the networks, shared by the ONNX graph and LibTorch's layers. No
 // LibTorch.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace retina {
 
 // --- Backbones: torchvision's, under its names ---------------------------------------------------
 
-// Which layers a backbone is made of: resnet.h, regnet.h, mobilenet.h.
+// Family of a backbone, by its layers: resnet.h, regnet.h, mobilenet.h.
 enum class BackboneFamily { kResNet, kRegNet, kMobileNetV3 };
 
 // ResNet (He et al. 2016, table 1), ResNeXt (Xie et al. 2017, table 1: more groups) and Wide ResNet
@@ -21,7 +21,7 @@ struct ResNetShape {
   std::array<int, 4> blocks = {};  // of layer1 .. layer4
   bool bottleneck = false;         // three convolutions a block (50 and deeper), or two
   int groups = 1;                  // of the 3x3 convolution of a bottleneck
-  int width_per_group = 64;        // of it in layer1; doubles from stage to stage
+  int width_per_group = 64;        // of that in layer1; doubles from stage to stage
 
   int mid_channels(std::size_t stage) const { return (width_per_group << stage) * groups; }
   int out_channels(std::size_t stage) const { return (bottleneck ? 256 : 64) << stage; }
@@ -31,15 +31,15 @@ struct ResNetShape {
 struct RegNetShape {
   std::array<int, 4> blocks = {};  // of block1 .. block4
   std::array<int, 4> widths = {};  // their channels
-  int group_width = 1;             // of the 3x3 convolutions, the whole width where that is less
+  int group_width = 1;             // of the 3x3 convolutions; the whole width if that is less
 
   int groups(std::size_t stage) const;
 };
 constexpr int kRegNetStemChannels = 32;
 
-// A block of MobileNetV3 (Howard et al. 2019, figure 4): 1x1 to `expanded` channels (left out where
-// these are the input's), a convolution of each channel alone, squeeze and excitation where it
-// `excites`, 1x1 to `out`; with the input added where the shapes agree.
+// A block of MobileNetV3 (Howard et al. 2019, figure 4): 1x1 to `expanded` channels (left out if
+// the input has as many), a convolution of each channel alone, squeeze and excitation if it
+// `excites`, 1x1 to `out`; the input is added if the shapes agree.
 struct InvertedResidualShape {
   int in, kernel, expanded, out;
   bool excites, hardswish;  // else ReLU
@@ -49,7 +49,7 @@ struct InvertedResidualShape {
   bool adds_input() const { return stride == 1 && in == out; }
   int squeezed() const;  // channels between the layers of squeeze and excitation
 };
-// MobileNetV3-Large (table 1). In torchvision's numbers they are features.1 to .15, between the
+// MobileNetV3-Large (table 1). In torchvision's numbering these are features.1 to .15, between the
 // stem, features.0, and the last convolution, features.16.
 constexpr std::array<InvertedResidualShape, 15> kMobileNetV3Large = {{
     {16, 3, 16, 16, false, false, 1},
@@ -71,26 +71,28 @@ constexpr std::array<InvertedResidualShape, 15> kMobileNetV3Large = {{
 constexpr int kMobileNetV3StemChannels = 16;
 constexpr int kMobileNetV3LastChannels = 960;  // of features.16
 constexpr int kMobileNetV3Hidden = 1280;       // between a classifier's two dense layers
-// Whose output C3 and C4 are: the last block of stride 8 and of stride 16, from 0 in the table. C5
-// is features.16's.
+// Blocks whose outputs are C3 and C4: the last of stride 8 and of stride 16, from 0 in the table.
+// C5 is the output of features.16.
 constexpr std::size_t kMobileNetV3C3 = 5, kMobileNetV3C4 = 11;
 
-// All names of backbones; what follows wants one of them (ModelConfig::validate checks).
+// Returns all names of backbones; the functions below accept only these (ModelConfig::validate
+// checks).
 const std::vector<std::string>& backbone_names();
 BackboneFamily family_of(const std::string& backbone);
-// Of that family only.
+// Return the shape of a backbone of that family.
 ResNetShape resnet_shape(const std::string& backbone);
 RegNetShape regnet_shape(const std::string& backbone);
 
-// Channels of C3, C4, C5.
+// Returns the channels of C3, C4, C5.
 std::array<int, 3> feature_channels(const std::string& backbone);
 
-// Its five stages, of strides 2, 4, 8, 16 and 32: how the names of their tensors begin, behind the
-// backbone's prefix. ResNet: conv1 (its norm, bn1, is of no stage, as in torchvision), layer1 ..
-// layer4. RegNet: stem, block1 .. block4. MobileNetV3: features 0-1, 2-3, 4-6, 7-12, 13-16.
+// Returns the five stages of a backbone, of strides 2, 4, 8, 16 and 32, as prefixes of tensors'
+// names behind the backbone's prefix. ResNet: conv1 (its norm, bn1, belongs to no stage, as in
+// torchvision), layer1 .. layer4. RegNet: stem, block1 .. block4. MobileNetV3: features 0-1, 2-3,
+// 4-6, 7-12, 13-16.
 std::array<std::vector<std::string>, 5> backbone_stages(const std::string& backbone);
 
-// How the names of a classifier's tensors begin: those of its backbone, and of the layer that has a
+// Prefixes of the tensors' names in a classifier: those of its backbone, and of the layer with a
 // row for each class.
 struct ClassifierPrefixes {
   std::string body, class_layer;
@@ -99,7 +101,7 @@ ClassifierPrefixes classifier_prefixes(const std::string& backbone);
 
 // --- RetinaNet's pyramid and its two heads -------------------------------------------------------
 
-// What ModelConfig's fpn_channels and head_convs may be.
+// Allowed values of ModelConfig's fpn_channels and head_convs.
 constexpr int kLeastPyramidChannels = 64, kMostPyramidChannels = 256;
 constexpr int kMostHeadConvs = 4;
 constexpr int kHeadGroups = 32;  // of GroupNorm (Wu & He 2018)
@@ -110,16 +112,18 @@ constexpr bool is_pyramid_width(std::int64_t channels) {
 
 // --- Keras' small classifier ---------------------------------------------------------------------
 
-// The classifier that has no backbone (classifier.h).
+// Name of the classifier without a backbone (classifier.h).
 inline const std::string kCifarCnn = "cifar-cnn";
-// The networks of classifiers: all backbones, and cifar-cnn.
+// Returns the networks of classifiers: all backbones, and cifar-cnn.
 const std::vector<std::string>& classifier_names();
 
-// Of its four 3x3 convolutions: the first and third are padded, a 2x2 pool follows the others.
+// Widths of its four 3x3 convolutions: the first and third are padded, a 2x2 pool follows the
+// others.
 constexpr std::array<int, 4> kCifarWidths = {32, 32, 64, 64};
 constexpr int kCifarHidden = 512;  // between the two dense layers
 
-// Numbers of the image after both pools: each unpadded convolution takes a pixel from each edge.
+// Returns the size of an image's features after both pools: each unpadded convolution takes a pixel
+// from each edge.
 constexpr std::int64_t cifar_features(int side_px) {
   const int pooled = ((side_px - 2) / 2 - 2) / 2;
   return std::int64_t{kCifarWidths.back()} * pooled * pooled;

@@ -32,12 +32,12 @@ struct CachedAnchors {
   at::Tensor anchors;
 };
 
-// What one level contributes to one image, before suppression.
+// Candidates of one level for one image, before suppression.
 struct Candidates {
   at::Tensor boxes, scores, labels;
 };
 
-// logits [a, K], deltas [a, 4], anchors [a, 4] of one image and level.
+// Returns the best of one image and level. logits [a, K], deltas [a, 4], anchors [a, 4].
 Candidates best_of_level(const at::Tensor& logits, const at::Tensor& deltas,
                          const at::Tensor& anchors, const PostprocessOptions& options) {
   const std::int64_t class_count = logits.size(1);
@@ -53,8 +53,8 @@ Candidates best_of_level(const at::Tensor& logits, const at::Tensor& deltas,
           .labels = places.remainder(class_count)};
 }
 
-// Those of all images, [N, k, 4] and [N, k]; the label is -1 where there are fewer.
-// logits [N, a, K], deltas [N, a, 4], anchors [a, 4] of one level.
+// Returns those of all images, [N, k, 4] and [N, k]; the label is -1 for missing ones. logits [N,
+// a, K], deltas [N, a, 4], anchors [a, 4] of one level.
 Candidates best_of_levels(const at::Tensor& logits, const at::Tensor& deltas,
                           const at::Tensor& anchors, const PostprocessOptions& options) {
   const std::int64_t image_count = logits.size(0), class_count = logits.size(2);
@@ -70,7 +70,7 @@ Candidates best_of_levels(const at::Tensor& logits, const at::Tensor& deltas,
       .labels = places.remainder(class_count).masked_fill(scores.le(options.score_threshold), -1)};
 }
 
-// [N, 1, 4]: width, height, width, height of each image.
+// Returns width, height, width, height of each image, [N, 1, 4].
 at::Tensor corner_limits(const std::vector<PixelSize>& sizes, const at::TensorOptions& options) {
   at::Tensor limits = at::empty({static_cast<std::int64_t>(sizes.size()), 1, 4}, at::kFloat);
   float* limit = limits.mutable_data_ptr<float>();
@@ -86,7 +86,7 @@ at::Tensor corner_limits(const std::vector<PixelSize>& sizes, const at::TensorOp
 
 at::Tensor anchors_for(const ModelConfig& config, PixelSize padded, at::TensorOptions options) {
   static std::mutex mutex;
-  // Never destroyed: at exit the device's allocator may be gone before it.
+  // Never destroyed: at exit the device's allocator may be gone before the cache.
   static auto& cache = *new std::deque<CachedAnchors>();
   options = options.dtype(options.has_dtype() ? options.dtype() : caffe2::TypeMeta::Make<float>());
   const AnchorRule rule = config.anchors();
@@ -177,7 +177,7 @@ std::vector<ImageDetections> postprocess_together(const HeadOutputs& outputs,
   const at::Tensor ordered_boxes = clipped.gather(1, order.unsqueeze(2).expand_as(clipped));
   const at::Tensor keep = suppress_together(ordered_boxes, ordered_labels, options.nms_threshold);
 
-  // The first ones kept: the key falls with the place.
+  // Selects the first ones kept: keys descend with the place.
   const std::int64_t count = order.size(1);
   const at::Tensor keys =
       at::arange(count, 0, -1, order.options()).unsqueeze(0).mul(keep);  // [N, M]

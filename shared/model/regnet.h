@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// 1x1 + grouped 3x3 + 1x1 of one width, with a projection where shapes change.
+// A block of 1x1 + grouped 3x3 + 1x1 of one width, with a projection if shapes change.
 class RegNetBlock {
  public:
   struct Shape {
@@ -25,7 +25,7 @@ class RegNetBlock {
   at::Tensor forward(const at::Tensor& input, const NormMode& mode) const;
 
  private:
-  std::optional<ConvNorm> project_;  // of the shortcut, where shapes change
+  std::optional<ConvNorm> project_;  // of the shortcut, if shapes change
   std::vector<ConvNorm> convs_;
 };
 

@@ -75,7 +75,7 @@ ResNet::ResNet(const ModelScope& scope, const ModelConfig& config)
 
 std::array<at::Tensor, 3> ResNet::forward(const at::Tensor& images, const NormMode& mode) const {
   at::Tensor output = bn1_.after(conv1_, images, mode);  // [N, 64, H/2, W/2]
-  // ReLU behind the pool: the same bits, gradients too, from a quarter of the values.
+  // ReLU after the pool: the same bits, gradients too, from a quarter of the values.
   output = at::max_pool2d(output, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1).relu_();
   std::array<at::Tensor, 4> stages;
   for (std::size_t stage = 0; stage < layers_.size(); ++stage) {

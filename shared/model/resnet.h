@@ -15,7 +15,7 @@
 
 namespace retina {
 
-// A residual block: 3x3 + 3x3, or 1x1 + 3x3 + 1x1, with a projection where shapes change.
+// A residual block: 3x3 + 3x3, or 1x1 + 3x3 + 1x1, with a projection if shapes change.
 class ResidualBlock {
  public:
   struct Shape {
@@ -32,7 +32,7 @@ class ResidualBlock {
  private:
   std::vector<Conv> convs_;
   std::vector<Norm2d> norms_;
-  std::optional<Conv> project_;  // of the shortcut, where shapes change
+  std::optional<Conv> project_;  // of the shortcut, if shapes change
   std::optional<Norm2d> project_norm_;
 };
 

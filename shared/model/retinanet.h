@@ -18,13 +18,13 @@ class RetinaNet : public Network {
  public:
   explicit RetinaNet(const ModelConfig& config);
 
-  // images [N, 3, H, W] f32, normalised, zero-padded to a multiple of 32 -> all levels' outputs.
-  // In training mode the running statistics of batch norm move. Parity with torchvision:
+  // Computes images [N, 3, H, W] f32, normalised, zero-padded to a multiple of 32 -> all levels'
+  // outputs. In training mode the running statistics of batch norm move. Parity with torchvision:
   // tests/parity.
   HeadOutputs forward(const at::Tensor& images) const;
 
-  // torchvision's: kaiming normal (fan out) in the backbone, kaiming uniform in the pyramid,
-  // normal(0, 0.01) in the heads, prior 0.01 in the class bias.
+  // Returns torchvision's initial values: kaiming normal (fan out) in the backbone, kaiming uniform
+  // in the pyramid, normal(0, 0.01) in the heads, prior 0.01 in the class bias.
   StartValue start_value(const std::string& name, const at::Tensor& like) const override;
 
  private:

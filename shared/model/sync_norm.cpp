@@ -28,14 +28,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What backward needs besides tensors.
+// Data for backward besides tensors.
 struct SavedNorm : torch::CustomClassHolder {
   SavedNorm(SyncNorm given, double count) : options(std::move(given)), value_count(count) {}
   SyncNorm options;
   double value_count;  // of a channel, over all ranks
 };
 
-// values [M] f64 on the host.
+// Sums values [M] f64 on the host over the ranks.
 void sum_over_ranks(const at::Tensor& values, const SyncNorm& options, const char* direction) {
   options.ranks->sum(
       std::span(values.mutable_data_ptr<double>(), static_cast<std::size_t>(values.numel())),
@@ -51,15 +51,17 @@ struct Statistics {
   at::Tensor mean, var;  // [C] f64 on the host; biased
 };
 
-// This rank's part becomes sums around a point that all ranks share, the running mean: near the
-// mean once training is under way, so that hardly anything cancels when the sums are merged.
+// Returns the statistics over all ranks. Each rank's part becomes sums around a point that all
+// ranks share, the running mean: near the mean once training is under way, so that hardly anything
+// cancels when the sums are merged.
 Statistics statistics_over_ranks(const at::Tensor& input, const at::Tensor& running_mean,
                                  const SyncNorm& options) {
   const std::int64_t channels = running_mean.size(0);
   const at::Tensor origin = host_f64(running_mean);
   at::Tensor packed = at::zeros({2 * channels + 1}, at::kDouble);  // sums, sums of squares, count
   if (input.numel() > 0) {
-    // The type of the running statistics decides that of the result; copies, since they would move.
+    // The type of the running statistics decides that of the result. They are copied, since they
+    // would move.
     const auto [mean, var] = at::batch_norm_update_stats(
         input, at::zeros_like(running_mean), at::zeros_like(running_mean), /*momentum=*/0);
     const auto count = static_cast<double>(input.numel() / channels);
@@ -70,7 +72,7 @@ Statistics statistics_over_ranks(const at::Tensor& input, const at::Tensor& runn
   sum_over_ranks(packed, options, "forward");
   Statistics result;
   result.count = packed[2 * channels].item<double>();
-  const double divisor = std::max(result.count, 1.0);  // no image anywhere: zeros that nobody uses
+  const double divisor = std::max(result.count, 1.0);  // no image anywhere: zeros, never used
   const at::Tensor distance = packed.slice(0, 0, channels) / divisor;
   const at::Tensor square = packed.slice(0, channels, 2 * channels) / divisor;
   result.mean = origin + distance;
@@ -82,7 +84,7 @@ void move_running(const at::Tensor& running, const at::Tensor& value, double mom
   running.mul_(1 - momentum).add_(value.to(running.options()), momentum);
 }
 
-// A row that broadcasts over [N, C, H, W].
+// Returns a row that broadcasts over [N, C, H, W].
 at::Tensor per_channel(const at::Tensor& values) {
   return values.view({1, -1, 1, 1});
 }
@@ -105,7 +107,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     context->saved_data["norm"] =
         c10::IValue::make_capsule(c10::make_intrusive<SavedNorm>(options, found.count));
     if (input.numel() == 0) return at::empty_like(input);
-    // With the statistics known this is the kernel of evaluation.
+    // With known statistics this is the kernel of evaluation.
     return at::batch_norm(input, weight, bias, mean, var, /*training=*/false, /*momentum=*/0,
                           options.eps, /*cudnn_enabled=*/true);
   }
@@ -133,8 +135,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
       const std::int64_t channels = weight.size(0);
       const at::Tensor inverse_std = (host_f64(var) + eps).rsqrt();
       const at::Tensor scale = host_f64(weight) * inverse_std;
-      // dx = scale (dy - mean(dy) - x_hat mean(dy x_hat)), x_hat = (x - mean) inverse_std:
-      // a line in x plus scale dy.
+      // dx = scale (dy - mean(dy) - x_hat mean(dy x_hat)), x_hat = (x - mean) inverse_std: linear
+      // in x plus scale dy.
       const at::Tensor slope = -scale * inverse_std * sums.slice(0, 0, channels);
       const at::Tensor offset =
           -scale * sums.slice(0, channels, 2 * channels) - slope * host_f64(mean);

@@ -7,7 +7,7 @@
 namespace retina {
 namespace {
 
-// What a body is written with; `prefix`: what its tensors' names begin with.
+// Context for writing a body; `prefix` begins its tensors' names.
 struct BodyWriter {
   OnnxGraph& graph;
   const NetworkArrays& arrays;
@@ -16,17 +16,17 @@ struct BodyWriter {
   void enter(const std::string& place) const { graph.enter("body/" + place); }
 };
 
-// The names of a convolution and its norm in torchvision, behind the prefix; `stored`: of the
+// Names of a convolution and its norm in torchvision, behind the prefix; `stored`: of the
 // convolution in the graph.
 struct ConvNames {
   std::string conv, norm, stored;
 };
-// Of a Conv2dNormActivation.
+// Returns the names of a Conv2dNormActivation.
 ConvNames pair_of(const std::string& place, const std::string& stored) {
   return {place + ".0", place + ".1", stored};
 }
 
-// A convolution with its norm folded in; `shape` as conv_of has it.
+// Writes a convolution with its norm folded in; `shape` as conv_of returns it.
 Value conv_norm(const BodyWriter& body, const ConvNames& names, const LayerShape& shape,
                 const Value& x, const ConvPlan& plan = {}) {
   const LayerArrays layer =
@@ -119,7 +119,7 @@ std::array<Value, 3> regnet(const BodyWriter& body, const RegNetShape& shape, co
       y = relu(graph, conv_norm(body, pair_of(place + ".f.b", "b"), conv_of(out, out / groups, 3),
                                 y, {.stride = stride, .groups = groups}));
       y = conv_norm(body, pair_of(place + ".f.c", "c"), conv_of(out, out, 1), y);
-      // The first of a stage halves the size.
+      // The first block of a stage halves the size.
       const Value shortcut = number > 0 ? x
                                         : conv_norm(body, pair_of(place + ".proj", "proj"),
                                                     conv_of(out, in, 1), x, {.stride = stride});
@@ -133,7 +133,7 @@ std::array<Value, 3> regnet(const BodyWriter& body, const RegNetShape& shape, co
 
 // --- MobileNetV3 ---------------------------------------------------------------------------------
 
-// Times what its means say.
+// Writes squeeze and excitation: the input times numbers computed from its means.
 Value excited(const BodyWriter& body, const std::string& place, const InvertedResidualShape& shape,
               const Value& input) {
   OnnxGraph& graph = body.graph;

@@ -1,6 +1,6 @@
-// From the heads' outputs to detections: shared/model/postprocess.cpp as ONNX. Nothing of the size
-// of the logits is sorted into another order: the best are taken where they lie, and their places
-// tell cell, anchor and class.
+// From the heads' outputs to detections: shared/model/postprocess.cpp as ONNX. No tensor of the
+// size of the logits is sorted: the best are taken in place, and their places give cell, anchor and
+// class.
 #include <cstdint>
 
 #include "shared/base/cat.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kBoxNumbers = 4;
 
-// Where anchors are on a level: their cell and which of the nine, i64 of one shape.
+// Places of anchors on a level: their cell and which of the nine, i64 of one shape.
 struct AnchorPlaces {
   Value x, y, which;
 };
@@ -37,10 +37,11 @@ class Decoder {
   }
 
   std::int64_t anchors_per_cell() const { return config_.anchors_per_location; }
-  // [2] rows, columns.
+  // Returns the rows and columns of a level, [2].
   const Ints& grid(std::size_t level) const { return grids_[level]; }
 
-  // deltas [N, n, 4] of the anchors at `places` -> boxes [N, n, 4] inside the resized image.
+  // Decodes deltas [N, n, 4] of the anchors at `places` -> boxes [N, n, 4] inside the resized
+  // image.
   Value boxes(std::size_t level, const Value& deltas, const AnchorPlaces& places) {
     const Value anchors = anchors_at(level, places);
     const Value low = graph_.last_axis(anchors, 0, 2);
@@ -56,7 +57,7 @@ class Decoder {
     return graph_.node("Min", {graph_.node("Max", {corners, graph_.number(0)}), bounds_});
   }
 
-  // Boxes of the resized image in pixels of the one that came in.
+  // Converts boxes of the resized image to pixels of the original one.
   Value in_image(const Value& boxes) { return times(boxes, ratio_); }
 
  private:
@@ -64,7 +65,7 @@ class Decoder {
   Value plus(const Value& a, const Value& b) { return graph_.node("Add", {a, b}); }
   Value times(const Value& a, const Value& b) { return graph_.node("Mul", {a, b}); }
 
-  // [..., 4] xyxy f32.
+  // Returns the anchors at `places`, [..., 4] xyxy f32.
   Value anchors_at(std::size_t level, const AnchorPlaces& places) {
     const Ints stride = graph_.over(padded_, grids_[level]);
     const auto centre = [&](const Value& cell, std::int64_t axis) {
@@ -94,7 +95,7 @@ class Decoder {
   Value bounds_, ratio_;  // f32 [4]
 };
 
-// Quotient and rest, i64.
+// Quotient and remainder, i64.
 struct Divided {
   Value quotient, rest;
 };
@@ -110,7 +111,7 @@ struct Candidates {
   Value labels;  // [N, n]
 };
 
-// The best of a level. logits [N, P K, h, w], deltas [N, 4 P, h, w], P anchors of a cell.
+// Returns the best of a level. logits [N, P K, h, w], deltas [N, 4 P, h, w], P anchors of a cell.
 Candidates best_of_level(OnnxGraph& graph, Decoder& decoder, const HeadValues& heads,
                          std::size_t level, std::int64_t class_count, int candidate_count) {
   const Ints rows = graph.element(decoder.grid(level), 0);
@@ -144,16 +145,16 @@ Candidates best_of_level(OnnxGraph& graph, Decoder& decoder, const HeadValues& h
           .labels = by_class.rest};
 }
 
-// `value` along axis 1 with `count` rows of `filler` behind it.
+// Extends `value` along axis 1 by `count` rows of `filler`.
 Value extended(OnnxGraph& graph, const Value& value, const Value& filler, const Ints& shape) {
   const Value rows = graph.node("Expand", {filler, graph.value_of(shape)});
   return graph.node("Concat", {value, rows}, {{"axis", std::int64_t{1}}});
 }
 
-// What suppression keeps: [N, n] f32, the scores of those boxes, -1 where a box goes.
+// Returns the scores of the boxes that suppression keeps, [N, n] f32, -1 for dropped boxes.
 Value kept_scores(OnnxGraph& graph, const Candidates& candidates, const PostprocessOptions& options,
                   std::int64_t class_count) {
-  // Suppression by class wants the scores of every class: [N, K, n], zero but for the box's own.
+  // Suppression by class needs the scores of every class: [N, K, n], zero but for the box's own.
   std::vector<std::int64_t> classes;
   for (std::int64_t label = 0; label < class_count; ++label) classes.push_back(label);
   const Value column = graph.node("Unsqueeze", {graph.integers(classes), graph.integers({1})});
@@ -167,7 +168,7 @@ Value kept_scores(OnnxGraph& graph, const Candidates& candidates, const Postproc
       {candidates.boxes, by_class, graph.integers({options.max_detections}),
        graph.numbers({{1}, {static_cast<float>(options.nms_threshold)}}, kOnnxNmsThreshold),
        graph.numbers({{1}, {static_cast<float>(options.score_threshold)}}, kOnnxScoreThreshold)});
-  // Each row of it is image, class, box.
+  // Each of its rows is image, class, box.
   const Value places =
       graph.node("Gather", {selected, graph.integers({0, 2})}, {{"axis", std::int64_t{1}}});
   const Value none =
@@ -198,7 +199,7 @@ DetectionValues detections(OnnxGraph& graph, const ModelConfig& config,
   const Candidates all{
       .boxes = all_levels(boxes), .scores = all_levels(scores), .labels = all_levels(labels)};
   const Value kept = kept_scores(graph, all, options, config.class_count);
-  // There may be fewer candidates than answers: D more that are none.
+  // There may be fewer candidates than answers, so D empty ones are appended.
   const Ints limit = graph.known({options.max_detections});
   const Ints row = graph.joined({sizes.count, limit});
   const std::vector<Value> best =

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kListed = 4;
 
-// All fields of that number, "a", "b", ...
+// Returns all fields of that number as "a", "b", ...
 std::string listed(std::string_view message, std::uint32_t number) {
   std::string text;
   std::size_t count = 0;
@@ -28,7 +28,7 @@ std::string listed(std::string_view message, std::uint32_t number) {
   return cat(count == 0 ? "none" : text, count > kListed ? cat(", ... (", count, ")") : "");
 }
 
-// An attribute's value.
+// Returns an attribute's value.
 std::string value_of_attribute(std::string_view attribute) {
   std::string numbers;
   std::size_t count = 0;

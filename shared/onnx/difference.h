@@ -1,5 +1,5 @@
-// How a file's graph differs from the wanted one, in words for a message. Messages are protobuf's,
-// as bytes of which those of the file may be anything (wire.h).
+// Differences between a file's graph and the wanted one, in words for a message. Messages are
+// protobuf's, as bytes; those of the file are untrusted (wire.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace retina {
 struct WantedTensor {
   std::string name{};
   std::string begin{};    // the message up to its numbers
-  std::string numbers{};  // empty where the rule leaves them open
+  std::string numbers{};  // empty if the rule leaves them open
   std::uint64_t number_bytes = 0;
   NumberRule rule = NumberRule::kEqual;
   bool is_half = false;  // f16
@@ -24,14 +24,14 @@ struct WantedTensor {
   }
 };
 
-// The first text field of that number; empty where there is none.
+// Returns the first text field of that number; empty if there is none.
 std::string_view text_of(std::string_view message, std::uint32_t number);
-// In quotation marks, short, on one line.
+// Returns the name in quotation marks, short, on one line.
 std::string quoted_name(std::string_view name);
-// "graph" of ModelProto's field 7.
+// Returns "graph" for ModelProto's field 7.
 std::string model_field_name(std::uint32_t number);
 
-// Of two messages that differ; `place` counts from 0.
+// Describe how two messages differ; `place` counts from 0.
 std::string node_difference(std::size_t place, std::string_view got, std::string_view want);
 std::string tensor_difference(std::size_t place, std::string_view got, const WantedTensor& want);
 

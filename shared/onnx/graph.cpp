@@ -16,7 +16,7 @@
 namespace retina {
 namespace {
 
-constexpr int kOpset = 17, kIrVersion = 8;  // which belong together (ONNX "Versioning")
+constexpr int kOpset = 17, kIrVersion = 8;  // a matching pair (ONNX "Versioning")
 
 bool has_initializer(const onnx::GraphProto& graph, const std::string& name) {
   return std::any_of(graph.initializer().begin(), graph.initializer().end(),
@@ -110,7 +110,7 @@ Value OnnxGraph::stored(TensorType type, const std::vector<std::int64_t>& shape,
   for (const std::int64_t size : shape) tensor.add_dims(size);
   number_rules_.push_back(rule);
   if (!ranges_ && rule != NumberRule::kEqual) return name;
-  // Little-endian, as ONNX stores raw data and x86 and ARM have them.
+  // Little-endian, the order of ONNX's raw data and of x86 and ARM.
   tensor.set_raw_data(numbers.data(), numbers.size() * sizeof(T));
   return name;
 }
@@ -171,7 +171,7 @@ OnnxGraph::Rounding OnnxGraph::rounding_of(const Value& value) const {
   if (!ranges_) return {};
   const auto found = ranges_->find(value);
   RETINA_CHECK(found != ranges_->end(), value);
-  // Zero is one of the 256 numbers: padding and ReLU stay exact.
+  // Zero must be one of the 256 numbers, so that padding and ReLU stay exact.
   const float least = std::min(found->second.least, 0.0F);
   const float largest = std::max(found->second.largest, 0.0F);
   if (!(largest > least)) return {};

@@ -1,4 +1,4 @@
-// An ONNX graph while it is written: nodes in the order of computing, tensors under readable names.
+// An ONNX graph under construction: nodes in the order of computing, tensors under readable names.
 // Operators are those of opset 17 (onnx.ai, "ONNX Operators"). No LibTorch: its headers carry
 // another protobuf.
 #pragma once
@@ -21,16 +21,16 @@ class ModelProto;
 
 namespace retina {
 
-// f32 numbers of a network, row-major; none of them where they are not known (OnnxGraph).
+// f32 numbers of a network, row-major; no numbers if they are not known (OnnxGraph).
 struct Array {
   std::vector<std::int64_t> shape{};
   std::vector<float> numbers{};
 };
 
-// What the numbers of a stored tensor may be. A graph that is built to be compared with a file
-// (onnx_check.h) knows all but those of the trained weights.
+// Rule for the numbers of a stored tensor. A graph that is built to be compared with a file
+// (onnx_check.h) knows all numbers but those of the trained weights.
 enum class NumberRule {
-  kEqual,      // those that are stored
+  kEqual,      // the numbers that are stored
   kFinite,     // f32 or f16
   kPositive,   // finite f32 above 0: scales
   kSevenBits,  // i8 in -63..63
@@ -44,13 +44,13 @@ enum class TensorType { kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 
 struct ValueRange {
   float least = 0, largest = 0;
 };
-// By tensor's name.
+// Ranges, keyed by tensor's name.
 using ValueRanges = std::map<std::string, ValueRange>;
 
 // The name of a tensor in the graph.
 using Value = std::string;
 
-// ModelProto.metadata_props: keys and values.
+// Entries of ModelProto.metadata_props: keys and values.
 using OnnxMetadata = std::vector<std::pair<std::string, std::string>>;
 
 struct Attribute {
@@ -58,88 +58,89 @@ struct Attribute {
   std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>> value;
 };
 
-// A row of integers of the graph, i64 [n]: sizes and places. Where all are known while the graph is
-// written, so is whatever is computed of them, and no node is needed.
+// A row of integers of the graph, i64 [n]: sizes and places. If all are known while the graph is
+// written, so is everything computed from them, and no node is needed.
 struct Ints {
   std::optional<std::vector<std::int64_t>> known{};
-  Value value{};  // where they are not known
+  Value value{};  // if they are not known
 };
 
 class OnnxGraph {
  public:
-  // `ranges`: for int8, of the values that `rounded` is called with. Unset: neither they nor the
-  // numbers of the weights are known; tensors are stored with their types and shapes alone.
+  // Begins a graph. `ranges`: for int8, of the values that `rounded` is called with. Unset: neither
+  // they nor the numbers of the weights are known; tensors are stored with their types and shapes
+  // alone.
   OnnxGraph(WeightType weight_type, std::optional<ValueRanges> ranges);
   ~OnnxGraph();
 
-  // Names of what follows begin with "SCOPE/": "body/layer1.0".
+  // Makes the names of later nodes begin with "SCOPE/": "body/layer1.0".
   void enter(const std::string& scope) { scope_ = scope; }
   std::string place(const std::string& name) const { return scope_ + "/" + name; }
 
-  // Adds a node and returns its only output, named "SCOPE/OP_n", or `name` as it is. A name takes
-  // no number: those of the other nodes are the same in f32 and int8, so that ranges find their
-  // values.
+  // Adds a node and returns its only output, named "SCOPE/OP_n", or exactly `name`. A given name
+  // uses up no number, so that the other nodes have the same names in f32 and int8, and ranges find
+  // their values.
   Value node(const std::string& op, const std::vector<Value>& inputs,
              const std::vector<Attribute>& attributes = {}, const std::string& name = "");
-  // The same with `output_count` outputs.
+  // Adds a node with `output_count` outputs.
   std::vector<Value> nodes(const std::string& op, const std::vector<Value>& inputs,
                            std::size_t output_count, const std::vector<Attribute>& attributes);
 
-  // Constants. Equal rows of integers and equal numbers are stored once.
+  // Add constants. Equal rows of integers and equal numbers are stored once.
   Value numbers(const Array& array, const std::string& name);
-  // Of the network, [SCOPE/]name.
+  // Adds a trained tensor of the network, [SCOPE/]name.
   Value trained(const Array& array, const std::string& name);
   Value row(const std::vector<float>& numbers);                                // [n]
   Value number(float number);                                                  // []
   Value integer(std::int64_t number);                                          // []
   Value integers(const std::vector<std::int64_t>& row);                        // [n]
   Value table(const std::vector<std::int32_t>& row, const std::string& name);  // i32 [n]
-  // A layer's weights as weight_type has them, [SCOPE/]name; f32 where they are used.
+  // Adds a layer's weights in the form of weight_type, [SCOPE/]name; returns them as f32.
   Value weights(const Array& array, const std::string& name);
 
-  // With int8 the value as 8 bits make it (u8, a scale and a zero of its own), else the value
-  // itself. Throws Error{kInternal} when its range is missing.
+  // Returns the value rounded to 8 bits with int8 (u8, a scale and a zero of its own), else the
+  // value itself. Throws Error{kInternal} if its range is missing.
   Value rounded(const Value& value);
-  // What it was called with, in order: the values whose ranges int8 needs.
+  // Returns the values that it was called with, in order: those whose ranges int8 needs.
   const std::vector<Value>& rounded_values() const { return rounded_values_; }
   bool rounds() const { return weight_type_ == WeightType::kInt8; }
 
   // A convolution's weights as signed 7 bit numbers with a scale for each output channel: two of
   // their products with u8 fit 16 bits, in which CPUs without VNNI add them.
   struct RoundedWeights {
-    Value value;                // f32 where it is used
+    Value value;                // f32 for its consumer
     std::vector<float> scales;  // [out]
   };
   RoundedWeights rounded_weights(const Array& array, const std::string& name);
-  // Its bias as 32 bit numbers, in units of the products of `input`, which has been rounded, and
-  // the weights.
+  // Adds a convolution's bias as 32 bit numbers, in units of the products of `input`, which has
+  // been rounded, and the weights.
   Value rounded_bias(const Array& bias, const std::vector<float>& weight_scales, const Value& input,
                      const std::string& name);
 
-  // `count` elements of the last axis from `begin` on.
+  // Returns `count` elements of the last axis from `begin` on.
   Value last_axis(const Value& value, std::int64_t begin, std::int64_t count);
 
-  // Inputs and outputs of the whole graph; a word of the shape is a free size of that name, a
-  // number a fixed one.
+  // Declare inputs and outputs of the whole graph; a word in the shape is a free size of that name,
+  // a number a fixed one.
   using Shape = std::vector<std::string>;
   Value input(const std::string& name, TensorType type, const Shape& shape);
   void output(const Value& value, const std::string& name, TensorType type, const Shape& shape);
 
-  // Integers that the graph computes, or that are known.
+  // Make integers that are known, or that the graph computes.
   Ints known(std::vector<std::int64_t> row) const { return {.known = std::move(row)}; }
   Ints computed(Value value) const { return {.value = std::move(value)}; }
-  // i64 [n] in the graph.
+  // Returns the row as i64 [n] in the graph.
   Value value_of(const Ints& row);
-  // i64 [] of a row of one.
+  // Returns a row of one as i64 [].
   Value scalar_of(const Ints& row);
-  // Element by element; a row of one goes with every element of the other. Quotients of numbers
-  // that are not negative.
+  // Compute element by element; a row of one goes with every element of the other. Quotients are
+  // for numbers that are not negative.
   Ints plus(const Ints& a, const Ints& b);
   Ints minus(const Ints& a, const Ints& b);
   Ints times(const Ints& a, const Ints& b);
   Ints over(const Ints& a, const Ints& b);
-  // The same where `a` may be 2^23 or more, with a quotient below 2^23: OpenVINO divides integers
-  // as f32, and is then one off.
+  // Divides if `a` may be 2^23 or more, with a quotient below 2^23: OpenVINO divides integers as
+  // f32, and is then one off.
   Ints over_large(const Ints& a, const Ints& b);
   Ints least(const Ints& a, const Ints& b);
   Ints most(const Ints& a, const Ints& b);
@@ -148,10 +149,10 @@ class OnnxGraph {
 
   Value to(TensorType type, const Value& value);
 
-  // The whole model.
+  // Returns the whole model.
   onnx::ModelProto finish(const std::string& name, const std::string& description,
                           const OnnxMetadata& metadata) const;
-  // What the numbers of each stored tensor may be, in the model's order.
+  // Returns the rule for the numbers of each stored tensor, in the model's order.
   const std::vector<NumberRule>& number_rules() const { return number_rules_; }
 
  private:

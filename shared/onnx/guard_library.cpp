@@ -1,8 +1,8 @@
-// libretina_onnx_guard.so: what programs in other languages, such as the server in jobs/serving,
-// have of ours: the check of inference models and the decoder of JPEGs.
+// libretina_onnx_guard.so: functions for programs in other languages, such as the server in
+// jobs/serving: the check of inference models and the decoder of JPEGs.
 //
-// Each function returns 0 or the exit code that the programs would give; `message` then is one line
-// of UTF-8, cut to `message_bytes` with its closing zero. Safe to call from several threads.
+// Each function returns 0 or the exit code that the programs would return; `message` then is one
+// line of UTF-8, cut to `message_bytes` with its closing zero. Safe to call from several threads.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -47,7 +47,7 @@ void require_usable(const retina::DecodeStatus& status) {
 
 }  // namespace
 
-// Whether the bytes of a file are an inference model that retina-convert can have written;
+// Checks that the bytes of a file are an inference model that retina-convert can have written;
 // `message` begins with "model: ".
 extern "C" int retina_onnx_check(const char* file, std::size_t file_bytes, char* message,
                                  std::size_t message_bytes) {
@@ -55,7 +55,7 @@ extern "C" int retina_onnx_check(const char* file, std::size_t file_bytes, char*
   return result_of(check, message, message_bytes);
 }
 
-// The size of a JPEG by its header: `size` [2] is its width and height.
+// Reads the size of a JPEG from its header: `size` [2] is its width and height.
 extern "C" int retina_jpeg_size(const char* file, std::size_t file_bytes, int* size, char* message,
                                 std::size_t message_bytes) {
   const auto read = [&] {
@@ -65,7 +65,7 @@ extern "C" int retina_jpeg_size(const char* file, std::size_t file_bytes, int* s
 }
 
 // Decodes a JPEG to `planes` [3, height, width], RGB. Refuses one that takes longer than
-// `max_seconds`, or other than `plane_bytes` in all.
+// `max_seconds`, or whose planes do not have `plane_bytes` in all.
 extern "C" int retina_jpeg_decode(const char* file, std::size_t file_bytes, double max_seconds,
                                   unsigned char* planes, std::size_t plane_bytes, char* message,
                                   std::size_t message_bytes) {

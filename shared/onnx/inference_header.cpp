@@ -13,7 +13,7 @@ namespace {
 
 // Part of the format; never renumber.
 constexpr int kVersion = 3;
-// Of an image whose size is known: those of --onnx-static.
+// Limit of a known image size: those of --onnx-static.
 constexpr std::int64_t kMostSidePx = 16384;
 
 template <class T>

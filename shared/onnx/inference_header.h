@@ -1,4 +1,4 @@
-// What an inference model says of itself, beside its network, and what its maker chooses.
+// The description of an inference model, beside its network, and the choices of its maker.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@
 
 namespace retina {
 
-// How the weights of convolutions and dense layers are stored. f32; f16: rounded to 16 bits,
-// computed in f32; int8: the convolutions' and their inputs rounded to 8 bits, for CPUs that
-// multiply such numbers fast. Biases stay f32.
+// Storage of the weights of convolutions and dense layers. f32; f16: rounded to 16 bits, computed
+// in f32; int8: the convolutions' and their inputs rounded to 8 bits, for CPUs that multiply such
+// numbers fast. Biases stay f32.
 enum class WeightType { kF32, kF16, kInt8 };
 
-// Their words on command lines and in models; part of the format, never rename.
+// Words for them on command lines and in models; part of the format, never rename.
 inline const Choices<WeightType> kWeightTypes = {
     {"f32", WeightType::kF32}, {"f16", WeightType::kF16}, {"int8", WeightType::kInt8}};
 
 struct OnnxForm {
   WeightType weights = WeightType::kF32;
-  // The size of all images, for runtimes that want every size known; unset: any.
+  // Size of all images, for runtimes that want every size known; unset: any.
   std::optional<PixelSize> image{};
-  // Of a detector: false leaves the choice of the best and suppression to who runs it; the model
+  // For a detector: false leaves the choice of the best and suppression to the runtime; the model
   // gives every anchor's box and scores.
   bool postprocess = true;
 };
 
-// The entry of the model's metadata that holds InferenceHeader::to_json(). Part of the format.
+// Key of the model's metadata that holds InferenceHeader::to_json(). Part of the format.
 inline constexpr const char* kInferenceHeaderKey = "retina.json";
 
 struct InferenceHeader {
@@ -40,7 +40,7 @@ struct InferenceHeader {
   Categories categories{};
   std::uint64_t checkpoint_hash = 0;  // of the checkpoint it was made from
   OnnxForm form{};
-  // Built into a detector.
+  // Thresholds built into a detector.
   double score_threshold = 0.05;
   double nms_threshold = 0.5;
   int max_detections = 300;
@@ -48,8 +48,8 @@ struct InferenceHeader {
   std::string to_json() const;
 };
 
-// Throws Error{kData} naming `path`: not such a text, written by a newer version, a value that no
-// model has.
+// Parses a header. Throws Error{kData} naming `path`: not such a text, written by a newer version,
+// a value that no model has.
 InferenceHeader parse_inference_header(std::string_view json, const std::string& path);
 
 }  // namespace retina

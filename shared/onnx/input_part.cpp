@@ -17,7 +17,7 @@ Value per_channel(OnnxGraph& graph, const std::array<double, 3>& numbers, const 
   return graph.numbers(array, name);
 }
 
-// (pixels / 255 - mean) / std as one factor and one summand.
+// Computes (pixels / 255 - mean) / std by one factor and one summand.
 Value normalised(OnnxGraph& graph, const Value& pixels, const ModelConfig& config) {
   std::array<double, 3> factor{}, summand{};
   for (std::size_t channel = 0; channel < 3; ++channel) {
@@ -29,9 +29,9 @@ Value normalised(OnnxGraph& graph, const Value& pixels, const ModelConfig& confi
   return graph.node("Add", {scaled, per_channel(graph, summand, "normalisation summand")});
 }
 
-// resized_size() of images whose size is known when the graph runs. The quotient of integers is
-// exact, where resized_size multiplies by a rounded scale: RoundedSides has the sizes at which that
-// comes out one pixel less. Runtimes that have no f64, or i32 only, give the same.
+// Computes resized_size() of images whose size is known when the graph runs. The quotient of
+// integers is exact, where resized_size multiplies by a rounded scale: RoundedSides has the sizes
+// for which that comes out one pixel less. Runtimes without f64, or with i32 only, give the same.
 Ints resized(OnnxGraph& graph, const Ints& image, const ModelConfig& config) {
   if (!config.keep_ratio) return graph.known({config.min_side_px, config.min_side_px});
   if (image.known) {
@@ -55,7 +55,7 @@ Ints resized(OnnxGraph& graph, const Ints& image, const ModelConfig& config) {
   const Ints numerator = chosen(smallest, largest), denominator = chosen(shorter, longer);
   const Ints product = graph.times(image, numerator);
   const Ints quotient = graph.over_large(product, denominator);
-  // One less where the quotient is whole and the rounded scale too small.
+  // One less if the quotient is whole and the rounded scale too small.
   const Ints place = graph.plus(graph.least(denominator, graph.known({kLargestSide})),
                                 chosen(graph.known({0}), graph.known({kLargestSide + 1})));
   const std::vector<Attribute> first_axis = {{"axis", std::int64_t{0}}};
@@ -72,7 +72,7 @@ Ints resized(OnnxGraph& graph, const Ints& image, const ModelConfig& config) {
   return graph.most(graph.minus(quotient, less), graph.known({1}));
 }
 
-// Of an axis that becomes S px long: the two pixels that each new one takes, and how much of the
+// Taps of an axis that becomes S px long: the two pixels of each new one, and the share of the
 // second. i64 or i32, f32 [S].
 struct Taps {
   Value first, second, fraction;
@@ -82,7 +82,8 @@ Value f32_of(OnnxGraph& graph, const Ints& row) {
   return graph.to(TensorType::kFloat, graph.value_of(row));
 }
 
-// from / to [1] as f32, correctly rounded, of integers: runtimes divide f32 by a reciprocal.
+// Computes from / to [1] as f32, correctly rounded, from integers: runtimes divide f32 by a
+// reciprocal.
 Value rounded_quotient(OnnxGraph& graph, const Ints& from, const Ints& to) {
   const Ints base = graph.known({256});
   // The quotient's digits to the base 256: two before, three behind, and no number reaches 2^23.
@@ -100,11 +101,12 @@ Value rounded_quotient(OnnxGraph& graph, const Ints& from, const Ints& to) {
                             graph.node("Mul", {f32_of(graph, low), graph.row({0x1p-32F})})});
 }
 
-// resize_tap (shared/image/resample.h) of an axis of `from` px that becomes `to` px long, each [1],
-// to the last digit: at 640 px one unit in the last place of the coordinate is 6e-5 of a pixel,
-// which moves boxes more than all the rest. Its fused fma(scale, place + 0.5, -0.5) comes of plain
-// f32: scale = high + low of 12 bits each, so that both products are exact for up to 2048 places,
-// and so is the first sum; the second one rounds, once. No runtime can round otherwise by fusing.
+// Computes resize_tap (shared/image/resample.h) of an axis of `from` px that becomes `to` px long,
+// each [1], to the last digit: at 640 px one unit in the last place of the coordinate is 6e-5 of a
+// pixel, which moves boxes more than all the rest. Its fused fma(scale, place + 0.5, -0.5) is built
+// from plain f32: scale = high + low of 12 bits each, so that both products are exact for up to
+// 2048 places, and so is the first sum; the second one rounds, once. No runtime can round otherwise
+// by fusing.
 Taps resize_taps(OnnxGraph& graph, const std::string& axis, const Ints& from, const Ints& to) {
   if (from.known && to.known) {
     const int from_px = static_cast<int>(from.known->at(0)),
@@ -147,7 +149,8 @@ Taps resize_taps(OnnxGraph& graph, const std::string& axis, const Ints& from, co
           .fraction = fraction};
 }
 
-// at = (step + begin + 0.5) * side / resized - 0.5 in units of 1 / (2 * resized): integers.
+// Computes at = (step + begin + 0.5) * side / resized - 0.5 in units of 1 / (2 * resized):
+// integers.
 Taps square_taps(OnnxGraph& graph, const Ints& side, const Ints& shorter,
                  const ModelConfig& config) {
   const auto known = [&](std::int64_t number) { return graph.known({number}); };
@@ -171,8 +174,8 @@ Taps square_taps(OnnxGraph& graph, const Ints& side, const Ints& shorter,
           .fraction = graph.node("Div", {f32_of(graph, rest), f32_of(graph, unit)})};
 }
 
-// `images` u8 [N, 3, H, W] at the taps of both axes: f32 [N, 3, S down, S across], not normalised.
-// Only what is taken becomes f32.
+// Samples `images` u8 [N, 3, H, W] at the taps of both axes: f32 [N, 3, S down, S across], not
+// normalised. Only the sampled pixels become f32.
 Value sampled(OnnxGraph& graph, const Value& images, const Taps& down, const Taps& across) {
   const auto node = [&](const char* op, const std::vector<Value>& inputs) {
     return graph.node(op, inputs);
@@ -208,7 +211,7 @@ NetworkInput detector_input(OnnxGraph& graph, const Value& images, const Ints& c
   };
   const Taps down = axis("row", 0), across = axis("column", 1);
   const Value pixels = normalised(graph, sampled(graph, images, down, across), config);
-  // Before each axis, then behind it.
+  // Margins before each axis, then after it.
   const Ints margins =
       graph.joined({graph.known({0, 0, 0, 0, 0, 0}), graph.minus(sizes.padded, sizes.resized)});
   return {.pixels = graph.node("Pad", {pixels, graph.value_of(margins)}), .sizes = sizes};

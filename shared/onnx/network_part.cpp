@@ -1,5 +1,5 @@
-// The networks of shared/model as ONNX, layer by layer: pyramid, heads, what classifies. Bodies:
-// body_part.cpp.
+// The networks of shared/model as ONNX, layer by layer: pyramid, heads, classifiers' last layers.
+// Bodies: body_part.cpp.
 #include <optional>
 
 #include "shared/base/cat.h"
@@ -11,7 +11,7 @@
 namespace retina {
 namespace {
 
-// x [N, C, h, w] normalised in 32 groups (Wu and He 2018): as instances of an image of 32 channels,
+// Normalises x [N, C, h, w] in 32 groups (Wu and He 2018): as instances of an image of 32 channels,
 // since opset 17 has no group norm.
 struct GroupNorm {
   Value weight, bias;  // [C, 1, 1]
@@ -38,11 +38,12 @@ struct GroupNorm {
   }
 };
 
-// One head on all levels, which share its weights; what its last convolution gives.
+// Names of a head, which runs on all levels with the same weights and returns the outputs of its
+// last convolution.
 struct HeadNames {
   std::string prefix;    // of the tensors
   std::string output;    // of the last convolution
-  std::int64_t numbers;  // that it gives for each cell
+  std::int64_t numbers;  // outputs of that for each cell
 };
 std::array<Value, kLevelCount> head(OnnxGraph& graph, const ModelConfig& config,
                                     const NetworkArrays& arrays, const HeadNames& names,

@@ -21,7 +21,7 @@ namespace {
 
 // --- The wanted graph ---------------------------------------------------------------------------
 
-// Tensors of the shapes that the graph wants, without numbers.
+// Gives tensors of the shapes that the graph wants, without numbers.
 class NoNumbers : public NetworkArrays {
  public:
   LayerArrays layer(const std::string&, const LayerShape& shape) const override {
@@ -53,7 +53,7 @@ std::uint64_t element_bytes(std::uint64_t type) {
   return 1;
 }
 
-// Of a TensorProto that we drafted.
+// Returns the wanted form of a TensorProto of our draft.
 WantedTensor wanted_tensor(std::string_view tensor, NumberRule rule) {
   WantedTensor want{.name = std::string(text_of(tensor, kTensorName)), .rule = rule};
   WireReader reader(tensor);
@@ -88,7 +88,7 @@ bool all_of_numbers(std::string_view bytes, Accept accept) {
   return true;
 }
 
-// Whether the numbers are what the rule allows, else what they should be.
+// Returns nullptr if the numbers satisfy the rule, else how they break it.
 const char* broken_rule(const WantedTensor& want, std::string_view numbers) {
   switch (want.rule) {
     case NumberRule::kEqual:
@@ -119,7 +119,7 @@ const char* broken_rule(const WantedTensor& want, std::string_view numbers) {
   return nullptr;
 }
 
-// Protobuf's own limit.
+// Protobuf's own limit of a file.
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
 
 }  // namespace
@@ -161,6 +161,7 @@ OnnxPattern::OnnxPattern(const InferenceHeader& header, const std::string& subje
   } catch (const Error& error) {
     refuse(error.what());
   }
+  // The draft without numbers is cut into fields, which difference() compares one by one.
   const OnnxModel draft = draft_onnx_model(header, NoNumbers(), /*ranges=*/std::nullopt);
   auto parts = std::make_unique<Parts>();
   file_bytes_ = kOnnxSealBytes;
@@ -194,7 +195,7 @@ std::optional<std::string> OnnxPattern::Parts::graph_difference(std::string_view
   WireReader reader(got);
   std::size_t node_count = 0, tensor_count = 0;
   for (const WantedField& want : graph) {
-    // What stands there in the file, and what it should be, in words.
+    // The part of the file that is checked next, in words.
     const std::optional<WireField> field = reader.next();
     const bool is_tensor = want.number == kGraphInitializer;
     const std::string what = want.number == kGraphNode ? cat("node ", ++node_count)
@@ -210,7 +211,7 @@ std::optional<std::string> OnnxPattern::Parts::graph_difference(std::string_view
     if (field->encoded.size() != wire_bytes(want.number, message.size())) {
       return what + " is encoded differently";
     }
-    // Of a tensor the numbers may be others, as its rule says.
+    // A tensor's numbers may differ, as its rule says.
     if (is_tensor) {
       const WantedTensor& tensor = tensors[tensor_count - 1];
       const std::string start = tensor.begin + wire_prefix(kTensorRaw, tensor.number_bytes);
@@ -256,7 +257,7 @@ std::optional<std::string> OnnxPattern::difference(std::string_view file) const 
   for (const Parts::WantedField& want : parts_->before) {
     if (auto problem = expect(want)) return problem;
   }
-  // It may be cut off: of a larger file only a part is read.
+  // The graph may be cut off: only a part of a larger file is read.
   const std::optional<WireStart> start = wire_start(reader.rest());
   if (!start || start->number != kModelGraph || !start->has_length) return "has no graph";
   const auto start_bytes = static_cast<std::size_t>(start->start_bytes);
@@ -290,11 +291,11 @@ CheckedModel read_onnx_model(const std::string& path) {
     checked.header = peek_inference_header(path);
     pattern.emplace(checked.header, path);
   } catch (const Error& error) {
-    // What is wrong with a damaged header is that the file is damaged.
+    // The reason for a damaged header is a damaged file.
     if (error.kind() == ErrorKind::kData && is_of_retina_convert(path)) check_onnx_seal(path);
     throw;
   }
-  // One byte more tells that the file goes on.
+  // One byte more shows whether the file goes on.
   const std::uint64_t most_bytes = std::min(pattern->file_bytes(), kMostFileBytes) + 1;
   checked.bytes.resize(
       static_cast<std::size_t>(std::min<std::uint64_t>(file.size_bytes(), most_bytes)));

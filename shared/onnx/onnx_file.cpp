@@ -24,12 +24,12 @@ constexpr std::string_view kBegin = "\x08";
 constexpr std::string_view kSealMark("\x72\x1f\x0a\x0bretina-xxh3\x12\x10", 17);
 constexpr std::size_t kSealDigits = 16;
 
-// No header is longer: the names of 100,000 classes take a tenth of it.
+// Limit of a header: the names of 100,000 classes take a tenth of it.
 constexpr std::uint64_t kMostHeaderBytes = 64 << 20;
-// A model of ours has four entries of metadata and five other fields.
+// Limit of fields; a model of ours has four entries of metadata and five other fields.
 constexpr int kMostFields = 64;
 
-// Bytes of a file from an offset on, fewer where it ends.
+// Returns bytes of a file from an offset on, fewer at its end.
 using ReadAt = std::function<std::string(std::uint64_t offset_bytes, std::size_t size_bytes)>;
 
 std::optional<std::string_view> field_of(std::string_view message, std::uint32_t number) {
@@ -40,7 +40,7 @@ std::optional<std::string_view> field_of(std::string_view message, std::uint32_t
   return std::nullopt;
 }
 
-// The header's text: the model's fields one after the other, of which only metadata are read.
+// Returns the header's text: walks the model's fields, of which only metadata are read.
 std::optional<std::string> header_text(std::uint64_t file_bytes, const ReadAt& read_at) {
   constexpr std::size_t kTagAndLengthBytes = 20;
   std::uint64_t place = 0;
@@ -70,7 +70,7 @@ std::string seal_of(std::uint64_t hash) {
   return cat(kSealMark, hex64(hash));
 }
 
-// Empty when the file's last bytes are the seal of a model with this hash.
+// Returns what is wrong; empty if the file's last bytes are the seal of a model with this hash.
 std::string seal_problem(std::string_view seal, std::uint64_t hash) {
   if (seal == seal_of(hash)) return "";
   if (seal.starts_with(kSealMark)) {

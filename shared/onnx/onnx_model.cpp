@@ -34,7 +34,7 @@ ImageInput image_input(OnnxGraph& graph, const OnnxForm& form) {
 OnnxMetadata metadata_of(const InferenceHeader& header) {
   std::string names, ids;
   for (const Category& category : header.categories) {
-    names += escaped(category.name, kWholeText) + "\n";  // a line each, whatever a name holds
+    names += escaped(category.name, kWholeText) + "\n";  // one line each, whatever a name holds
     ids += cat(category.id, "\n");
   }
   return {{kInferenceHeaderKey, header.to_json()}, {"names", names}, {"category_ids", ids}};
@@ -75,7 +75,7 @@ void add_classifier(OnnxGraph& graph, const ModelConfig& config, const Inference
   graph.output(logits, "logits", TensorType::kFloat, shape);
 }
 
-// The model as a message; all of `made` but its bytes.
+// Returns the model as a message, and fills all of `made` but its bytes.
 onnx::ModelProto draft(const InferenceHeader& header, const NetworkArrays& arrays,
                        const std::optional<ValueRanges>& ranges, OnnxModel& made) {
   const ModelConfig config = model_config_of(header.config_json, "the model");

@@ -17,15 +17,16 @@ struct OnnxModel {
   std::vector<std::string> rounded_values{};  // tensors that int8 rounds, by their names
 };
 
-// `ranges`: for int8, of the values that the f32 model names. ONNX's own checker and its shape
-// inference have accepted the model, or this throws Error{kInternal}. Anchors are in the order of
-// grid_anchors. The metadata are the header, for retina-eval, and `names` and `category_ids`, a
-// class a line, for everybody else.
+// Writes the model. `ranges`: for int8, of the values that the f32 model names. ONNX's own checker
+// and its shape inference accept the model, or this throws Error{kInternal}. Anchors are in the
+// order of grid_anchors. The metadata are the header, for retina-eval, and `names` and
+// `category_ids`, a class a line, for everybody else.
 OnnxModel write_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
                            const ValueRanges& ranges);
 
-// The same without the checks. Where `ranges` are unset the arrays need no numbers, and tensors are
-// stored without those that their rules leave open: what a file is compared with (onnx_check.h).
+// Writes the model without the checks. If `ranges` are unset the arrays need no numbers, and
+// tensors are stored without those that their rules leave open: for comparisons with a file
+// (onnx_check.h).
 OnnxModel draft_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
                            const std::optional<ValueRanges>& ranges);
 

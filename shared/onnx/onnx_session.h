@@ -1,4 +1,4 @@
-// Runs ONNX models on the CPU, by OpenVINO where the build found it.
+// Runs ONNX models on the CPU, with OpenVINO if the build found it.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace retina {
 
-// Whether sessions can be opened: OpenVINO was there when this was built.
+// Returns true if sessions can be opened: OpenVINO was there when this was built.
 bool has_onnx_runtime();
-// Throws kUnavailable beginning with `subject` where they cannot.
+// Throws kUnavailable beginning with `subject` if they cannot be opened.
 void require_onnx_runtime(const std::string& subject);
 
 struct OnnxImages {
@@ -19,7 +19,7 @@ struct OnnxImages {
 };
 
 struct OnnxOutput {
-  std::vector<std::string> names{};  // one or more: of the output, and of tensors equal to it
+  std::vector<std::string> names{};  // one or more: the output's, and those of tensors equal to it
   std::vector<std::int64_t> shape{};
   bool is_float = true;        // f32, else i64
   const void* data = nullptr;  // row-major; valid until the session's next run
@@ -28,14 +28,14 @@ struct OnnxOutput {
 class OnnxSession {
  public:
   virtual ~OnnxSession() = default;
-  // The outputs in the model's order, then those of `more_outputs`. Throws kData when the runtime
-  // fails, with its own reason, and for an output that is neither f32 nor i64.
+  // Returns the outputs in the model's order, then those of `more_outputs`. Throws kData if the
+  // runtime fails, with its own reason, and for an output that is neither f32 nor i64.
   virtual std::vector<OnnxOutput> run(const OnnxImages& images) = 0;
 };
 
-// `model`: the file's bytes. `subject` begins the messages. All computing is in f32, on
-// `thread_count` threads. `more_outputs` are names of tensors inside the graph that are given out,
-// too. Throws as require_onnx_runtime, and kData when the runtime refuses the model.
+// Opens a session. `model`: the file's bytes. `subject` begins the messages. All computing is in
+// f32, on `thread_count` threads. `more_outputs` are names of tensors inside the graph that are
+// returned, too. Throws as require_onnx_runtime, and kData if the runtime refuses the model.
 std::unique_ptr<OnnxSession> open_onnx_session(const std::string& model, const std::string& subject,
                                                int thread_count,
                                                const std::vector<std::string>& more_outputs = {});

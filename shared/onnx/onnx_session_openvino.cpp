@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kConvertAgain =
     "convert the checkpoint again with this version's retina-convert";
 
-// Calls `use`; what the runtime throws becomes bad data that keeps its reason.
+// Calls `use`; an exception of the runtime becomes kData with its reason.
 template <class Use>
 auto told(const std::string& subject, const char* problem, const Use& use) {
   try {
@@ -47,7 +47,7 @@ class OpenVinoSession : public OnnxSession {
     const auto size = [](std::int64_t number) { return static_cast<std::size_t>(number); };
     return told(subject_, "OpenVINO cannot run it", [&] {
       const ov::Shape shape{size(images.count), 3, size(images.height), size(images.width)};
-      // It only reads them.
+      // The runtime only reads the pixels.
       request_.set_input_tensor(
           ov::Tensor(ov::element::u8, shape, const_cast<std::uint8_t*>(images.pixels)));
       request_.infer();

@@ -1,4 +1,4 @@
-// Where the build found no OpenVINO.
+// The sessions of a build without OpenVINO.
 #include "shared/base/error.h"
 #include "shared/onnx/onnx_session.h"
 

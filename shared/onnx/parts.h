@@ -1,5 +1,5 @@
-// What ONNX graphs of the networks are made of, one function for each stage. They compute what
-// shared/model computes.
+// The parts of the networks' ONNX graphs, one function for each stage. They compute the same as
+// shared/model.
 #pragma once
 
 #include <array>
@@ -20,22 +20,23 @@ struct LayerArrays {
   Array weight{}, bias{};
 };
 
-// A trained network's numbers under torchvision's names, in the shapes that the graph wants.
+// Provides a trained network's numbers under torchvision's names, in the shapes that the graph
+// wants.
 class NetworkArrays {
  public:
   virtual ~NetworkArrays() = default;
-  // `prefix`.weight and `prefix`.bias.
+  // Returns `prefix`.weight and `prefix`.bias.
   virtual LayerArrays layer(const std::string& prefix, const LayerShape& shape) const = 0;
-  // The bias-free convolution `conv` with the batch norm `norm` folded in.
+  // Returns the bias-free convolution `conv` with the batch norm `norm` folded in.
   virtual LayerArrays folded(const std::string& conv, const std::string& norm,
                              const LayerShape& shape) const = 0;
-  // `prefix`.weight, and zeros for the bias that a norm behind it makes needless.
+  // Returns `prefix`.weight, and zeros for the bias, which a norm after it makes unnecessary.
   virtual LayerArrays without_bias(const std::string& prefix, const LayerShape& shape) const = 0;
-  // `name` [count].
+  // Returns `name` [count].
   virtual Array row(const std::string& name, std::int64_t count) const = 0;
 };
 
-// Sizes that the graph's stages go by, each i64: known where the images' size is.
+// Sizes that the graph's stages use, each i64: known if the images' size is.
 struct ImageSizes {
   Ints count;    // [1] N
   Ints image;    // [2] H, W
@@ -48,47 +49,49 @@ struct NetworkInput {
   ImageSizes sizes;
 };
 
-// `images` u8 [N, 3, H, W] -> the detector's input: resized_size (shared/image/resize.h) and zeros
-// to the right and below. `count`: N; `image`: H, W.
+// Writes `images` u8 [N, 3, H, W] -> the detector's input: resized_size (shared/image/resize.h) and
+// zeros to the right and below. `count`: N; `image`: H, W.
 NetworkInput detector_input(OnnxGraph& graph, const Value& images, const Ints& count,
                             const Ints& image, const ModelConfig& config);
-// `images` -> f32 [N, 3, S, S]: the middle square (middle_square, shared/image/frame.h).
+// Writes `images` -> f32 [N, 3, S, S]: the middle square (middle_square, shared/image/frame.h).
 Value square_input(OnnxGraph& graph, const Value& images, const Ints& image,
                    const ModelConfig& config);
 
-// pixels -> C3, C4, C5, batch norm folded in. `prefix`: what the body's names begin with.
+// Writes pixels -> C3, C4, C5, batch norm folded in. `prefix` begins the names of the body's
+// tensors.
 std::array<Value, 3> body(OnnxGraph& graph, const ModelConfig& config, const NetworkArrays& arrays,
                           const std::string& prefix, const Value& pixels);
-// C3, C4, C5 -> P3, ..., P7.
+// Writes C3, C4, C5 -> P3, ..., P7.
 std::array<Value, kLevelCount> pyramid(OnnxGraph& graph, const ModelConfig& config,
                                        const NetworkArrays& arrays,
                                        const std::array<Value, 3>& features);
 
-// The heads' outputs as the last convolutions leave them: logits [N, 9 K, h, w], deltas [N, 36, h,
-// w] of each level.
+// Outputs of the heads' last convolutions: logits [N, 9 K, h, w], deltas [N, 36, h, w] of each
+// level.
 struct HeadValues {
   std::array<Value, kLevelCount> logits, deltas;
 };
 HeadValues heads(OnnxGraph& graph, const ModelConfig& config, const NetworkArrays& arrays,
                  const std::array<Value, kLevelCount>& levels);
 
-// A classifier after its input: pixels -> logits [N, K].
+// Writes a classifier after its input: pixels -> logits [N, K].
 Value classifier_logits(OnnxGraph& graph, const ModelConfig& config, const NetworkArrays& arrays,
                         const Value& pixels);
 
-// What a detector answers, in pixels of the images; padded with zeros to D detections.
+// A detector's answer, in pixels of the images; padded with zeros to D detections.
 struct DetectionValues {
   Value boxes;   // f32 [N, D, 4] xyxy
-  Value scores;  // f32 [N, D], falling
+  Value scores;  // f32 [N, D], descending
   Value labels;  // i64 [N, D], dense
   Value counts;  // i64 [N]
 };
-// As shared/model/postprocess.cpp: the best of each level, decoding, suppression inside each class.
+// Writes shared/model/postprocess.cpp: the best of each level, decoding, suppression inside each
+// class.
 DetectionValues detections(OnnxGraph& graph, const ModelConfig& config,
                            const PostprocessOptions& options, const HeadValues& heads,
                            const ImageSizes& sizes);
 
-// Every anchor's box and scores, for runtimes that suppress by themselves.
+// Box and scores of every anchor, for runtimes that suppress by themselves.
 struct AnchorValues {
   Value boxes;   // f32 [N, A, 4] xyxy, pixels of the images
   Value scores;  // f32 [N, A, K]

@@ -6,13 +6,14 @@
 namespace retina {
 namespace {
 
-// The smallest fraction in (full / 2, full] at which the rounded scale gives less; full + 1: none.
+// Returns the smallest fraction in (full / 2, full] at which the rounded scale gives less; full +
+// 1: none.
 std::int32_t first_low_fraction(std::int64_t wanted, std::int64_t side, std::int64_t full) {
   int exponent = 0;
   const double scale = static_cast<double>(wanted) / static_cast<double>(side);
   const auto digits = static_cast<std::int64_t>(std::ldexp(std::frexp(scale, &exponent), 53));
   const int shift = 53 - exponent;  // scale = digits / 2^shift
-  // What the rounding lost, in units of 1 / (side * 2^shift); an f64 has 53 digits.
+  // The loss by rounding, in units of 1 / (side * 2^shift); an f64 has 53 digits.
   using Wide = __int128;
   const Wide lost = (Wide{wanted} << shift) - Wide{digits} * side;
   if (lost <= 0) return static_cast<std::int32_t>(full + 1);

@@ -1,6 +1,6 @@
 // Protobuf's wire format (protobuf.dev, "Encoding") without protobuf: the fields of one message in
-// order, as views into its bytes. Nothing is allocated, whatever the bytes claim, so this is what
-// looks at files from elsewhere.
+// order, as views into its bytes. Nothing is allocated, whatever the bytes claim, so this reads
+// untrusted files.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,17 @@
 
 namespace retina {
 
-// How a field begins: its tag, and its number or its length.
+// Start of a field: its tag, and its number or its length.
 struct WireStart {
   std::uint32_t number = 0;
   bool has_length = false;         // a string or message follows
   std::uint64_t varint = 0;        // of a varint, else 0
-  std::uint64_t start_bytes = 0;   // of the tag and what stands before the content
+  std::uint64_t start_bytes = 0;   // size of the tag and the number before the content
   std::uint64_t length_bytes = 0;  // of the content
   std::uint64_t size_bytes = 0;    // of both
 };
-// Nothing for what is not a field (groups, too). The content need not be there.
+// Parses the start of a field; returns nothing for bytes that are not a field (groups, too). The
+// content need not be there.
 std::optional<WireStart> wire_start(std::string_view bytes);
 
 struct WireField {
@@ -35,17 +36,17 @@ class WireReader {
  public:
   explicit WireReader(std::string_view message) : rest_(message) {}
 
-  // The next field; none at the end and before bytes that are not a field.
+  // Returns the next field; none at the end and before bytes that are not a field.
   std::optional<WireField> next();
-  // What was not read yet.
+  // Returns the bytes that were not read yet.
   std::string_view rest() const { return rest_; }
 
  private:
   std::string_view rest_;
 };
 
-// How a string or message of `length_bytes` begins in the shortest form, which is what writers
-// give; and what it takes with its content.
+// Return the start of a string or message of `length_bytes` in its shortest form, which writers
+// use; and its size with the content.
 std::string wire_prefix(std::uint32_t number, std::uint64_t length_bytes);
 std::uint64_t wire_bytes(std::uint32_t number, std::uint64_t length_bytes);
 

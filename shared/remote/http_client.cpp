@@ -28,7 +28,7 @@ struct FreeHeaders {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
-// A request under way, as libcurl's callbacks see it.
+// A request in progress, for libcurl's callbacks.
 struct Exchange {
   const HttpClient::TakeBody& take;
   const std::stop_token& stop;
@@ -62,7 +62,7 @@ std::size_t on_header(const char* data, std::size_t size, std::size_t count, voi
   }
   HttpHead& head = exchange.answer.head;
   const std::string_view line(data, size * count);
-  if (line.starts_with("HTTP/")) {  // a new response: of a redirect, or behind a 100
+  if (line.starts_with("HTTP/")) {  // a new response: of a redirect, or after a 100
     head = {};
     const std::size_t space = line.find(' ');
     if (space != std::string_view::npos) head.status = std::atoi(line.data() + space);
@@ -102,7 +102,7 @@ std::size_t on_body(const char* data, std::size_t size, std::size_t count, void*
   return 0;
 }
 
-// Called at least once a second.
+// Aborts a transfer that should stop; libcurl calls it at least once a second.
 int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   Exchange& exchange = *static_cast<Exchange*>(user);
   if (!is_stopping(exchange.stop)) return 0;
@@ -110,8 +110,8 @@ int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return 1;
 }
 
-// CURL_CA_BUNDLE's or SSL_CERT_FILE's, in curl's order, else the system's. libcurl has the place of
-// its own distribution compiled in, and the packages carry it to others.
+// Returns the certificates of CURL_CA_BUNDLE or SSL_CERT_FILE, in curl's order, else the system's.
+// libcurl has the place of its own distribution compiled in, and the packages carry it to others.
 std::string certificates() {
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const char* const value = std::getenv(name);
@@ -125,7 +125,7 @@ std::string certificates() {
   return "";
 }
 
-// The host of a URL, in lower case, without user and port.
+// Returns the host of a URL, in lower case, without user and port.
 std::string host_of(const std::string& url) {
   std::string host = public_url(url);
   host = host.substr(host.find("://") + 3);
@@ -185,7 +185,7 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   set(curl, CURLOPT_REDIR_PROTOCOLS_STR, is_plain ? "http,https" : "https");
   set(curl, CURLOPT_FOLLOWLOCATION, request.follows_redirects ? 1L : 0L);
   set(curl, CURLOPT_MAXREDIRS, kMostRedirects);
-  // Ranges side by side are to have a connection each, which HTTP/2 would join into one.
+  // Parallel ranges need a connection each, which HTTP/2 would join into one.
   set(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   set(curl, CURLOPT_NOSIGNAL, 1L);
   set(curl, CURLOPT_QUICK_EXIT, 1L);  // a stop does not wait for a name server
@@ -212,8 +212,8 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   if (request.range) {
     set(curl, CURLOPT_RANGE, cat(request.range->begin, "-", request.range->end - 1).c_str());
   }
-  // A proxy that compresses what passes would change the ranges. Not among the headers below, which
-  // are signed.
+  // A proxy that compresses the response would change the ranges. Not among the headers below,
+  // which are signed.
   set(curl, CURLOPT_ACCEPT_ENCODING, "identity");
   curl_slist* list = nullptr;
   for (const std::string& header : request.headers) list = curl_slist_append(list, header.c_str());
@@ -232,8 +232,8 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   if (curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after_s) == CURLE_OK) {
     answer.retry_after_s = retry_after_s;
   }
-  // Its connection stays, nothing that points here. A handle that failed early (no such host)
-  // refuses options when it is used again.
+  // The reset keeps the connection and removes every pointer to this request. A handle that failed
+  // early (no such host) refuses options on its next use.
   curl_easy_reset(curl);
   if (code != CURLE_OK) handle_ = std::make_unique<Handle>();
   if (exchange.thrown) std::rethrow_exception(exchange.thrown);

@@ -1,4 +1,4 @@
-// GET over HTTP by libcurl: one request after the other on a connection that stays open.
+// GET over HTTP with libcurl: one request after the other on a connection that stays open.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ struct HttpRequest {
   std::string sigv4{}, key{};
   bool follows_redirects = false;  // to https, or from one loopback address to another
   bool is_link_local = false;      // answers at once or never, and never through a proxy
-  int stall_s = 30;                // ends a transfer that had less than 1 KiB/s for so long
+  int stall_s = 30;                // ends a transfer with less than 1 KiB/s for that long
 };
 
-// Of the last response where there were redirects.
+// Head of a response; of the last one if there were redirects.
 struct HttpHead {
   int status = 0;
   std::string etag{}, content_range{}, content_encoding{};
@@ -37,16 +37,17 @@ struct HttpHead {
 
 struct HttpAnswer {
   HttpHead head{};
-  std::string problem{};     // of the connection; empty: the whole response came
-  bool is_hopeless = false;  // the problem will be there again: a certificate, no such protocol
-  bool was_stopped = false;  // by the stop token, or by who takes the body
-  std::string refusal{};     // the first bytes of the body of a status other than 2xx
+  std::string problem{};           // of the connection; empty: the whole response came
+  bool is_hopeless = false;        // trying again does not help: a certificate, no such protocol
+  bool was_stopped = false;        // by the stop token, or by the consumer of the body
+  std::string refusal{};           // the first bytes of the body of a status other than 2xx
   std::int64_t retry_after_s = 0;  // as the server asked for; 0: it did not
 
   bool is_ok() const { return problem.empty() && head.status >= 200 && head.status < 300; }
 };
 
-// Whether the URL's host is this machine: never through a proxy, and the only one for plain http.
+// Returns true if the URL's host is this machine: never through a proxy, and the only host for
+// plain http.
 bool is_loopback(const std::string& url);
 
 class HttpClient {
@@ -56,8 +57,8 @@ class HttpClient {
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;
 
-  // Gives the body of a 2xx response to `take`, a piece at a time, until it returns false. What it
-  // throws comes out of here. Refuse what has a Content-Encoding: it has not been asked for.
+  // Receives the body of a 2xx response, a piece at a time, until it returns false. Its exceptions
+  // come out of get(). It must refuse a Content-Encoding, which was not requested.
   using TakeBody = std::function<bool(const HttpHead&, std::string_view)>;
   HttpAnswer get(const HttpRequest& request, const TakeBody& take, const std::stop_token& stop);
 

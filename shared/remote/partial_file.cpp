@@ -61,7 +61,8 @@ PartialFile::PartialFile(int descriptor, std::uint64_t size_bytes, std::uint64_t
     version_ = trailer.version;
     return;
   }
-  // All of its size at once: others count it under the limit of the scratch folder.
+  // The file gets its full size at once: other processes count it under the limit of the scratch
+  // folder.
   if (::ftruncate(descriptor, 0) != 0 || ::ftruncate(descriptor, static_cast<off_t>(full)) != 0) {
     fail_on_disk();
   }

@@ -1,10 +1,11 @@
-// A file on a local disk whose parts arrive in any order. Which of them are there, and of which
-// version of the source, is written behind its last byte, so that another process goes on with what
-// a killed one has left.
+// A file on a local disk whose parts arrive in any order. A table after its last byte records the
+// parts that are there, and their version of the source, so that another process can continue the
+// work of a killed one.
 //
 //   [size] content, [8] magic, [8] bytes of a part, [8] version, [parts] 1: that part is whole
 //
-// A power failure may have kept a mark and lost its part: who makes the file compares its hash.
+// A power failure may keep a mark and lose its part: the code that completes the file compares its
+// hash.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,9 @@ namespace retina {
 
 class PartialFile {
  public:
-  // `descriptor` is open for both, empty or what an earlier object left; it stays the caller's.
-  // All functions throw std::system_error where the disk takes no more or cannot be read.
+  // Continues with an open file. `descriptor` is open for reading and writing, empty or left by an
+  // earlier object; it stays the caller's. All functions throw std::system_error if the disk is
+  // full or cannot be read.
   PartialFile(int descriptor, std::uint64_t size_bytes, std::uint64_t part_bytes);
 
   std::size_t part_count() const { return marks_.size(); }
@@ -27,15 +29,15 @@ class PartialFile {
   bool has(std::size_t part) const { return marks_[part] == 1; }
   bool is_whole() const;
 
-  // Of the source that the parts are from; 0: none has come.
+  // Returns the version of the source that the parts are from; 0: none has come.
   std::uint64_t version() const { return version_; }
-  // Forgets all parts; those from now on are of this version.
+  // Forgets all parts; later ones are of this version.
   void begin(std::uint64_t version);
 
   void write(std::uint64_t offset_bytes, std::string_view bytes) const;  // thread-safe
-  // The part is written whole. One thread at a time.
+  // Marks a part as complete. One thread at a time.
   void mark(std::size_t part);
-  // Cuts off what is behind the content.
+  // Cuts off the table behind the content.
   void finish() const;
 
  private:

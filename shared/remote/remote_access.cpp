@@ -28,7 +28,7 @@
 namespace retina {
 namespace {
 
-// The oldest version of Azure's interface that takes the tokens of an identity is 2017-11-09.
+// API version. The oldest one that accepts the tokens of an identity is 2017-11-09.
 constexpr const char* kAzureVersion = "x-ms-version: 2021-08-06";
 constexpr const char* kIdentityHost = "http://169.254.169.254";  // link-local: no way to listen on
 constexpr const char* kIdentityPath =
@@ -39,7 +39,7 @@ constexpr const char* kHashOfNothing =  // SHA-256
 constexpr std::int64_t kRenewBeforeSeconds = 300;
 constexpr std::size_t kMostTokenBytes = 64 << 10;  // of IMDS's answer
 
-// The first of them that is set.
+// Returns the first of the variables that is set.
 std::string variable(std::initializer_list<const char*> names, const char* otherwise = "") {
   for (const char* name : names) {
     const char* const value = std::getenv(name);
@@ -64,7 +64,7 @@ void check_encrypted(const std::string& subject, const std::string& url) {
               "give an https:// URL; http:// is for this machine's own 127.0.0.1 and localhost");
 }
 
-// The URL of a service in the first of these variables that is set.
+// Returns the URL of a service from the first of these variables that is set.
 std::string endpoint(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const std::string url = without_slashes(variable({name}));
@@ -75,9 +75,9 @@ std::string endpoint(std::initializer_list<const char*> names) {
   return "";
 }
 
-// Neither a core file nor what a handler of core_pattern gets in its place, which no limit keeps
-// from it, has this process's memory. PR_SET_DUMPABLE, too, would take it from Open MPI's ranks,
-// which read each other's (CMA).
+// Keeps this process's memory out of core files, and from a handler of core_pattern, which no limit
+// stops. PR_SET_DUMPABLE would also keep it from Open MPI's ranks, which read each other's memory
+// (CMA).
 void keep_memory_out_of_cores() {
   const rlimit none{};
   ::setrlimit(RLIMIT_CORE, &none);
@@ -85,7 +85,8 @@ void keep_memory_out_of_cores() {
   if (!filter || ::write(filter.get(), "0", 1) != 1) ::prctl(PR_SET_DUMPABLE, 0);
 }
 
-// All but RFC 3986's unreserved characters and slashes as %XX: what SigV4 signs, too.
+// Returns `path` with all but RFC 3986's unreserved characters and slashes as %XX: the form that
+// SigV4 signs, too.
 std::string encoded(const std::string& path) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string text;
@@ -100,7 +101,7 @@ std::string encoded(const std::string& path) {
   return text;
 }
 
-// %XX resolved.
+// Returns `text` with %XX resolved.
 std::string decoded(const std::string& text) {
   int size = 0;
   const std::unique_ptr<char, decltype(&curl_free)> plain(
@@ -108,7 +109,7 @@ std::string decoded(const std::string& text) {
   return plain ? std::string(plain.get(), static_cast<std::size_t>(size)) : text;
 }
 
-// A text whose escapes are resolved, %XX in any case and applied as often as may be, + as the space
+// A text with its escapes resolved, %XX in any case and applied any number of times, + as the space
 // that it is in a query; and where in the text each character begins, and the end.
 struct Unescaped {
   std::string text{};
@@ -135,7 +136,7 @@ Unescaped unescaped(const std::string& given) {
   return now;
 }
 
-// "" or why libcurl will not take the URL.
+// Returns "" or why libcurl rejects the URL.
 std::string syntax_problem(const std::string& url) {
   const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(curl_url(), curl_url_cleanup);
   const CURLUcode code = curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0);
@@ -186,7 +187,7 @@ void RemoteAccess::open_http(const std::string& url) {
     const std::string both = authority.substr(0, user_end);
     keep_secret(both);
     keep_secret(both.substr(both.find(':') + 1));
-    keep_secret(base64(decoded(both)));  // as Authorization: Basic has them
+    keep_secret(base64(decoded(both)));  // the form in Authorization: Basic
   }
   if (end != std::string::npos && url[end] == '?') {
     query_ = url.substr(end + 1, url.find('#', end) - end - 1);
@@ -229,7 +230,7 @@ void RemoteAccess::open_s3(const std::string& path) {
   if (!host.empty()) {
     base_ = cat(host, "/", bucket);
   } else if (bucket.find('.') != std::string::npos) {
-    // Amazon's certificate is for one label before its name.
+    // Amazon's certificate covers one label before its name.
     base_ = cat("https://s3.", region, ".amazonaws.com/", bucket);
   } else {
     base_ = cat("https://", bucket, ".s3.", region, ".amazonaws.com");
@@ -238,7 +239,7 @@ void RemoteAccess::open_s3(const std::string& path) {
   const std::string id = variable({"AWS_ACCESS_KEY_ID"}),
                     secret = variable({"AWS_SECRET_ACCESS_KEY"});
   if (id.empty() || secret.empty()) return;
-  // S3 wants the hash of the body, none here, which libcurl 7.88 computes but does not send.
+  // S3 requires the hash of the body, none here, which libcurl 7.88 computes but does not send.
   headers_.push_back(cat("x-amz-content-sha256: ", kHashOfNothing));
   sigv4_ = cat("aws:amz:", region, ":s3");
   key_ = cat(id, ":", secret);
@@ -263,15 +264,16 @@ HttpRequest RemoteAccess::request(const std::string& file, const std::stop_token
 bool RemoteAccess::renew(const HttpRequest& request) {
   if (!has_identity_) return false;
   const std::lock_guard lock(mutex_);
-  // Another thread may have asked for a new one meanwhile.
+  // Another thread may have renewed the token meanwhile.
   if (request.headers.back().ends_with(token_)) token_ends_ = 0;
   return true;
 }
 
-// One thread asks IMDS, the others wait for it.
+// Returns the token; one thread asks IMDS, the others wait for it.
 std::string RemoteAccess::bearer(const std::stop_token& stop) {
   const std::lock_guard lock(mutex_);
   if (!token_.empty() && std::time(nullptr) < token_ends_ - kRenewBeforeSeconds) return token_;
+  // IMDS, or a service that a pod identity puts in its place.
   const std::string client = variable({"AZURE_CLIENT_ID"});
   const std::string host = endpoint({"AZURE_POD_IDENTITY_AUTHORITY_HOST"});
   const HttpRequest request{.url = cat(host.empty() ? kIdentityHost : host, kIdentityPath,
@@ -316,7 +318,8 @@ void RemoteAccess::keep_secret(const std::string& text) {
   if (text.empty()) return;
   keep_memory_out_of_cores();
   secrets_.push_back(unescaped(text).text);
-  // Of a query, each value: a message may have it without the rest. Short ones say nothing.
+  // Each value of a query counts alone: a message may have it without the rest. Short ones reveal
+  // nothing.
   constexpr std::size_t kShort = 8;
   for (std::size_t at = text.find('='); at != std::string::npos; at = text.find('=', at + 1)) {
     const std::string value = text.substr(at + 1, text.find('&', at) - at - 1);

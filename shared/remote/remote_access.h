@@ -1,5 +1,5 @@
-// From the URL of a folder to requests for its files: which service it names, and the credentials
-// for it, which come from the environment and the machine alone.
+// From the URL of a folder to requests for its files: the service that it names, and the
+// credentials for it, which come from the environment and the machine alone.
 //
 //   https://HOST/PATH[?QUERY]      as it is, the query behind each file (a SAS of Azure, say)
 //   http://LOOPBACK/PATH           the same; any other host would see credentials and could be
@@ -26,28 +26,28 @@ namespace retina {
 
 class RemoteAccess {
  public:
-  // Takes what keep_secrets() has kept of the URL. From the first credential on the process leaves
-  // no core file. Throws kUsage: a URL of another kind, or without its parts; a variable with a
-  // line break, or with an endpoint of plain http elsewhere.
+  // Uses the secrets that keep_secrets() remembers of the URL. From the first credential on the
+  // process leaves no core file. Throws kUsage: a URL of another kind, or without its parts; a
+  // variable with a line break, or with an endpoint of plain http elsewhere.
   explicit RemoteAccess(const std::string& url);
   RemoteAccess(const RemoteAccess&) = delete;
   RemoteAccess& operator=(const RemoteAccess&) = delete;
 
-  // The folder for people: public_url().
+  // Returns the folder's public_url(), for people.
   const std::string& name() const { return name_; }
 
-  // The request for a file of the folder, `file` as it is named there. The first one of a managed
-  // identity, and one shortly before its token ends, asks IMDS. Throws kNoInput: it gives none.
-  // Thread-safe.
+  // Returns the request for a file of the folder, `file` as it is named there. The first one with a
+  // managed identity, and one shortly before its token ends, asks IMDS. Throws kNoInput: it gives
+  // none. Thread-safe.
   HttpRequest request(const std::string& file, const std::stop_token& stop);
-  // After a 401 to `request`: whether another request has other credentials, as those of a managed
-  // identity, which asks for a new token.
+  // Returns true after a 401 to `request` if another request has other credentials, as those of a
+  // managed identity, which asks for a new token.
   bool renew(const HttpRequest& request);
 
-  // A service's or a library's message without anything that request() has put into requests, as it
-  // is or with other characters escaped.
+  // Returns a service's or a library's message without anything that request() has put into
+  // requests, whether unchanged or with other characters escaped.
   std::string without_secrets(std::string text) const;
-  // What to do about a refusal.
+  // Returns a hint for a refusal.
   std::string refusal_hint() const;
 
  private:
@@ -60,7 +60,7 @@ class RemoteAccess {
 
   std::string name_;
   Service service_ = Service::kHttp;
-  std::string base_{}, query_{};  // URL of the folder, and what goes behind each file's
+  std::string base_{}, query_{};  // URL of the folder, and the query after each file's
   std::string sigv4_{}, key_{};
   std::vector<std::string> headers_{};
   bool has_identity_ = false;

@@ -22,15 +22,15 @@
 namespace retina {
 namespace {
 
-constexpr int kMostVersions = 4;   // of a file that changes while it is read; the last is any
-constexpr int kMostResponses = 3;  // that came whole, with content that is not
+constexpr int kMostVersions = 4;  // of a file that changes while it is read; the last try takes any
+constexpr int kMostResponses = 3;  // that came whole, with wrong content
 constexpr int kTriesBeforeWarning = 3;
 constexpr const char* kSameSizeHint = "upload the data set again, all of its files";
 
-struct VersionChanged {};  // the file is not the one that its first parts are from
+struct VersionChanged {};  // the file has changed since its first parts came
 struct RangesIgnored {};   // the server sends whole files
 
-// "bytes 0-99/1234" -> its numbers; nothing where they are not there.
+// The numbers of "bytes 0-99/1234"; parse_content_range() returns nothing without them.
 struct ContentRange {
   ByteRange range{};
   std::uint64_t size_bytes = 0;
@@ -41,7 +41,7 @@ std::optional<ContentRange> parse_content_range(const std::string& text) {
   return ContentRange{.range = {.begin = begin, .end = last + 1}, .size_bytes = size};
 }
 
-// What a server that is asked for a file as it is must not do; empty: it does not.
+// Returns the problem with the encoding of a response: a file must come unchanged; empty: none.
 std::string encoding_problem(const HttpHead& head) {
   if (head.content_encoding.empty() || head.content_encoding == "identity") return "";
   return cat("it came with Content-Encoding ", printable(head.content_encoding),
@@ -59,7 +59,7 @@ struct RemoteFolder::State {
   std::vector<HttpClient> idle{};  // clients with open connections
   bool has_warned = false;
 
-  // A client for one request after the other, given back for the next file.
+  // A client for one request after the other, returned for reuse by the next file.
   class Client {
    public:
     explicit Client(State& state) : state_(state) {
@@ -111,16 +111,16 @@ struct RemoteFolder::State {
     log_warning(name_of(file), ": ", problem, "; such requests are made again");
   }
 
-  // A file, or a range of it, that is asked for until all of it has come.
+  // Request for a file, or a range of it, repeated until all of it has come.
   struct Fetch {
     const std::string& file;
     RetryPolicy policy = {};
-    // Before each try: what is still wanted; nothing: the whole file.
+    // Called before each try: returns the missing range; nothing: the whole file.
     std::function<std::optional<ByteRange>()> on_try = {};
-    // "" or why the response is none of what was asked for; called with each response's head.
+    // Called with each response's head: returns "" or why it is not the requested one.
     std::function<std::string(const HttpHead&)> check = {};
-    std::function<bool(std::string_view)> take = {};  // false: there is more than was wanted
-    std::function<bool()> is_done = {};               // behind a response that came whole
+    std::function<bool(std::string_view)> take = {};  // false: more than wanted has come
+    std::function<bool()> is_done = {};               // called after a complete response
   };
   void fetch(const Fetch& fetch, HttpClient& client, const std::stop_token& stop);
 };
@@ -146,7 +146,7 @@ void RemoteFolder::State::fetch(const Fetch& fetch, HttpClient& client,
         },
         stop);
     check_stop(name_of(fetch.file), stop);
-    // A response without a body has not been looked at yet.
+    // check() has not seen a response without a body yet.
     if (answer.is_ok() && is_first) wrong = fetch.check(answer.head);
     if ((answer.is_ok() || has_more) && wrong.empty()) {
       if (fetch.is_done()) return;
@@ -156,7 +156,7 @@ void RemoteFolder::State::fetch(const Fetch& fetch, HttpClient& client,
       has_renewed = true;
       continue;
     }
-    // Before it is cut to a message's length, which might leave a part of a secret.
+    // Removed before the text is cut to a message's length, which might leave a part of a secret.
     answer.refusal = access.without_secrets(answer.refusal);
     const std::string problem =
         access.without_secrets(wrong.empty() ? describe_answer(answer) : wrong);
@@ -171,14 +171,14 @@ void RemoteFolder::State::fetch(const Fetch& fetch, HttpClient& client,
 
 namespace {
 
-// One file on its way, by several threads.
+// A download of one file by several threads.
 class Downloading {
  public:
   using Fetch = std::function<void(std::size_t part, const std::stop_token&)>;
   Downloading(PartialFile& target, bool takes_any) : target_(target), takes_any_(takes_any) {}
 
   // Throws VersionChanged unless all responses are of one version, or the last try takes any:
-  // replicas of a server tell different ETags of one file, and its checksum decides in the end.
+  // replicas of a server report different ETags of one file, and its checksum decides in the end.
   void agree(const HttpHead& head, std::uint64_t size_bytes) {
     const std::string etag = takes_any_ ? "" : head.etag;
     const std::uint64_t version = xxh3(cat(size_bytes, " ", etag)) | 1;  // never 0
@@ -188,13 +188,15 @@ class Downloading {
     target_.begin(version);
   }
 
-  // Gets all missing parts by `fetch`, on so many threads. The first exception ends them all.
+  // Downloads all missing parts by `fetch`, on `thread_count` threads. The first exception ends
+  // them all.
   void run(std::size_t thread_count, const std::stop_token& stop, const Fetch& fetch) {
     for (std::size_t part = target_.part_count(); part > 0; --part) {
       if (!target_.has(part - 1)) missing_.push_back(part - 1);
     }
     std::stop_source all;
     const std::stop_callback forward(stop, [&all] { all.request_stop(); });
+    // Marks a part only once it is written whole, for another process may continue from the marks.
     const auto work = [&] {
       try {
         while (const std::optional<std::size_t> part = next()) {
@@ -320,7 +322,7 @@ void RemoteFolder::download(const Download& download, const std::stop_token& sto
                 client.get(), token);
   };
 
-  // By one request, for a server that knows no ranges.
+  // Downloads by one request, for a server without ranges.
   const auto fetch_whole = [&] {
     target.begin(0);
     std::uint64_t got_bytes = 0;

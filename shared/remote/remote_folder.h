@@ -1,5 +1,5 @@
-// A folder of files behind a URL (remote_access.h says which), read over HTTP: small files whole,
-// large ones by ranges side by side. Every request is made again after what may pass (retries.h).
+// A folder of files behind a URL (remote_access.h lists the kinds), read over HTTP: small files
+// whole, large ones by parallel ranges. Requests are repeated after transient errors (retries.h).
 #pragma once
 
 #include <cstddef>
@@ -18,35 +18,36 @@ struct RemoteOptions {
   // A connection's share of one file at a time. Azure and Amazon advise 8 to 16 MB.
   std::uint64_t part_bytes = std::uint64_t{8} << 20;
   int stall_s = 30;  // see HttpRequest
-  // Of the first files that are wanted: a host that is not there should be named soon. One that is
-  // busy is waited for: many ranks may begin at once.
+  // Policy for the first files: a host that does not exist should be named soon. A busy one is
+  // waited for: many ranks may begin at once.
   RetryPolicy opening = {.unanswered_tries = 5};
-  RetryPolicy downloading = {};  // about a minute without anything
+  RetryPolicy downloading = {};  // about a minute without an answer
 };
 
 class RemoteFolder {
  public:
-  // Asks nothing yet. Throws kUsage: the URL is none that can be read.
+  // Sends no request yet. Throws kUsage: the URL is not one that can be read.
   explicit RemoteFolder(const std::string& url, const RemoteOptions& options = {});
   ~RemoteFolder();
   RemoteFolder(RemoteFolder&&) noexcept;
   RemoteFolder& operator=(RemoteFolder&&) noexcept;
 
-  // For people: without its secrets.
+  // Returns the URL for people: without its secrets.
   const std::string& name() const;
 
-  // The whole content of a small file. Errors name its URL, without secrets, and what the service
-  // said. Throws kNoInput: it does not exist, or may not be read; kIo: it did not come, in spite of
-  // all tries; kInterrupted (signals.h); kData: it is larger than `most_bytes`. Content that
-  // `is_whole` refuses is asked for again, twice: not every response tells its length.
+  // Reads the whole content of a small file. Errors name its URL, without secrets, and the
+  // service's message. Throws kNoInput: it does not exist, or may not be read; kIo: it did not
+  // come, in spite of all tries; kInterrupted (signals.h); kData: it is larger than `most_bytes`.
+  // Content that `is_whole` refuses is requested again, twice: not every response states its
+  // length.
   using IsWhole = std::function<bool(const std::string&)>;
   std::string read(const std::string& file, std::uint64_t most_bytes,
                    const IsWhole& is_whole = {}) const;
 
-  // Brings the file, which has `size_bytes`, into an open file, and goes on where an earlier call
-  // for it ended as long as the source is the same (ETag and size). Content is not checked: a proxy
-  // may have changed it. Throws as read(), kInterrupted when it is stopped, kData where the size is
-  // another, and std::system_error where the local disk fails. Thread-safe.
+  // Downloads the file, which has `size_bytes`, into an open file, and continues where an earlier
+  // call for it ended as long as the source is the same (ETag and size). Content is not checked: a
+  // proxy may have changed it. Throws as read(), kInterrupted if it is stopped, kData if the size
+  // is another, and std::system_error if the local disk fails. Thread-safe.
   struct Download {
     const std::string& file;
     std::uint64_t size_bytes = 0;

@@ -14,13 +14,13 @@ namespace {
 constexpr std::int64_t kLongestWishSeconds = 600;
 
 std::chrono::milliseconds jittered(std::chrono::milliseconds most) {
-  // Ranks must differ, and nothing is computed from it.
+  // Pauses of ranks must differ, and no result depends on them.
   static thread_local std::mt19937_64 random{std::random_device{}()};
   return std::chrono::milliseconds(
       std::uniform_int_distribution<std::int64_t>(0, most.count())(random));
 }
 
-// The text of <NAME>...</NAME>; empty: there is none.
+// Returns the text of <NAME>...</NAME>; empty: there is none.
 std::string element(const std::string& xml, const std::string& name) {
   const std::string open = cat("<", name, ">");
   const std::size_t at = xml.find(open);
@@ -66,7 +66,7 @@ std::string describe_answer(const HttpAnswer& answer) {
   message = message.substr(0, message.find('\n'));  // Azure adds request id and time
   std::string text = cat("HTTP ", answer.head.status, code.empty() ? "" : " ", printable(code),
                          message.empty() ? "" : ": ", escaped(message));
-  // Why Azure refuses a signature, without what it was made of; where S3 has the bucket.
+  // Azure's reason for refusing a signature, without the signed text; S3's place of the bucket.
   const std::string detail = element(answer.refusal, "AuthenticationErrorDetail");
   const std::size_t end = std::min(detail.find('\n'), detail.find(" String to sign"));
   if (!detail.empty()) text += cat(" ", escaped(detail.substr(0, end)));

@@ -17,7 +17,7 @@ extern const EmbeddedText kPageKit;
 
 namespace {
 
-// A source of the Content-Security-Policy.
+// Returns the script's source for the Content-Security-Policy.
 std::string script_source(const EmbeddedText& script) {
   const std::string_view digits = script.sha256;
   std::string bytes;
@@ -31,7 +31,7 @@ std::string script_source(const EmbeddedText& script) {
   return cat(" 'sha256-", base64(bytes), "'");
 }
 
-// Text between tags; control characters other than newline and tab are dropped.
+// Escapes text between tags; control characters other than newline and tab are dropped.
 std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -46,8 +46,8 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
-// JSON in a <script> element: "<" occurs in strings only, and as an escape it can end or open no
-// element.
+// Returns JSON in a <script> element: "<" occurs in strings only, and as an escape it cannot end or
+// open an element.
 std::string data_element(const char* id, std::string_view json) {
   std::string text = cat("<script type=\"application/json\" id=\"", id, "\">");
   text.reserve(text.size() + json.size() + json.size() / 64);
@@ -98,19 +98,19 @@ std::string render_page(const Page& page, const EmbeddedText& script) {
   const std::string summary =
       page.summary.empty() ? "" : cat("<pre>", escape_html(page.summary), "</pre>");
   return cat(
-      // The head: what a browser may do with the page stands before all that it rules.
+      // The head: the rules for the browser come before everything that they apply to.
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>",
       escape_html(page.title), "</title>\n<meta http-equiv=\"Content-Security-Policy\" content=\"",
       "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; ",
       "style-src 'unsafe-inline'; script-src", script_source(kPageKit), script_source(script),
       "\">\n", "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<style>",
       kPageStyle.text, "</style>\n</head>\n",
-      // What is there without a script.
+      // The content for a reader without scripts.
       "<body>\n<main>\n<header><h1>", escape_html(page.title), "</h1>", subtitle, "</header>\n",
       "<noscript><div class=\"card note\">A script draws this page, and scripts are off here.",
       summary, "</div></noscript>\n<footer>retina-batch ", kProjectVersion, " (",
       escape_html(kGitRevision), ")</footer>\n</main>\n",
-      // What the scripts fill, what they read, and they themselves.
+      // The elements that the scripts fill, their data, and the scripts.
       "<dialog id=\"sheet\" aria-labelledby=\"sheet-title\"></dialog>\n",
       "<dialog id=\"viewer\" aria-labelledby=\"viewer-title\"></dialog>\n",
       data_element("page", page_json(page)), data_element("images", images_json(page.jpegs)),

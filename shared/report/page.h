@@ -1,4 +1,4 @@
-// A page: one HTML file that needs nothing else. What it shows is JSON inside it, drawn by the
+// A page: one HTML file that needs nothing else. Its content is JSON inside it, drawn by the
 // scripts of kit/ (elements, tables, charts, confusion matrix, viewer), the same for every page,
 // and by the page's own short script, which names the parts. Follows the reader's light or dark
 // setting.
@@ -14,32 +14,33 @@
 
 namespace retina {
 
-// Files that the build put into the program (kit/embed.cmake), joined.
+// Files that the build embedded in the program (kit/embed.cmake), joined.
 struct EmbeddedText {
   const char* text;
   const char* sha256;  // of the text, in hexadecimal digits
 };
 
-// Names and texts may hold anything: they stay text. Keys of `settings` are unique.
+// Content of a page. Names and texts may hold anything: they stay text. Keys of `settings` are
+// unique.
 struct Page {
   std::string title{}, subtitle{};
   std::string summary{};  // the main numbers as lines of text, for readers without scripts
-  std::string data{};     // JSON: what the script shows
+  std::string data{};     // JSON: the content for the script
   std::vector<std::pair<std::string, std::string>> settings{};
   std::vector<std::string> notes{};
-  std::map<std::int64_t, std::string>
-      jpegs{};  // files of images by the ids that `data` has for them
+  std::map<std::int64_t, std::string> jpegs{};  // image files, keyed by their ids in `data`
 };
 
-// Options as settings; unset ones (null) are not listed.
+// Returns options as settings; unset ones (null) are not listed.
 std::vector<std::pair<std::string, std::string>> settings_of(
     const std::vector<EffectiveOption>& options);
 
-// The page as text; the caller writes it (write_file_atomically). Its Content-Security-Policy
-// forbids everything but the page's style, the two scripts by their hashes, and embedded images:
-// whatever a name or an annotation smuggled into a page, it could neither run nor load or send
-// anything. Style is allowed without a hash, as the bars' lengths are style attributes; with
-// nothing to load it can do no more than look wrong. The title stands within the first 512 bytes.
+// Returns the page as text; the caller writes it (write_file_atomically). Its
+// Content-Security-Policy forbids everything but the page's style, the two scripts by their hashes,
+// and embedded images: anything that a name or an annotation smuggled into a page could neither run
+// nor load or send anything. Style is allowed without a hash, as the bars' lengths are style
+// attributes; with nothing to load it can do no more than look wrong. The title stands within the
+// first 512 bytes.
 std::string render_page(const Page& page, const EmbeddedText& script);
 
 }  // namespace retina

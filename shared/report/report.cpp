@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kImageQuality = 85;
 
-// An array of what `write` makes of each.
+// Writes an array by calling `write` for each item.
 template <class T, class F>
 void write_all(JsonWriter& json, const char* name, const std::vector<T>& items, const F& write) {
   json.key(name).begin_array();
@@ -76,7 +76,7 @@ void write(JsonWriter& json, const Table& table) {
   json.end_object();
 }
 
-// Its files go into `jpegs`, by the numbers that stand for them in the JSON.
+// Writes a gallery; its files go into `jpegs`, keyed by their numbers in the JSON.
 void write(JsonWriter& json, const Gallery& gallery, std::map<std::int64_t, std::string>& jpegs) {
   json.begin_object().field("title", gallery.title).field("note", gallery.note);
   write_all(json, "images", gallery.images, [&](const EmbeddedImage& image) {

@@ -1,4 +1,4 @@
-// What most pages show: metrics, findings, curves, histograms, tables, images. Callers pass
+// The content of most pages: metrics, findings, curves, histograms, tables, images. Callers pass
 // text raw.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Series {
 
 // A place on a curve's x axis where something happened.
 struct CurveMark {
-  double x = 0;  // within the values' range, or it is not drawn
+  double x = 0;  // within the values' range, else it is not drawn
   std::string text{};
 };
 
@@ -39,7 +39,7 @@ struct Curve {
 };
 
 struct HistogramBar {
-  std::string label{}, detail{};  // the detail shows when pointed at; no label: none is written
+  std::string label{}, detail{};  // the detail is shown on hover; no label: none is written
   double count = 0;               // finite, >= 0
 };
 
@@ -48,7 +48,7 @@ struct HistogramMark {
   std::string text{};
 };
 
-// Counts side by side.
+// A histogram: counts side by side.
 struct Histogram {
   std::string title{}, x_label{}, y_label{};
   std::vector<HistogramBar> bars{};
@@ -57,7 +57,7 @@ struct Histogram {
   bool wide = false;          // over the page's whole width, names slanted: many bars
 };
 
-// What the reader should act on, with the options to copy (or nothing).
+// A finding that the reader should act on, with the options to copy (or nothing).
 struct Finding {
   std::string text{}, options{};
 };
@@ -97,13 +97,13 @@ struct Report {
   std::vector<std::string> notes{};
 };
 
-// The page (shared/report/page.h) as text.
+// Returns the page (shared/report/page.h) as text.
 std::string render_report(const Report& report);
 
-// Encodes for `Gallery`: shrinks to at most `max_side_px`, JPEG.
+// Encodes an image for `Gallery`: shrinks it to at most `max_side_px`, JPEG.
 EmbeddedImage embed_image(const Image& image, const std::string& caption, int max_side_px = 640);
 
-// `ys` smoothed by an exponential moving average (bias-corrected) of that many values.
+// Returns `ys` smoothed by an exponential moving average (bias-corrected) of that many values.
 std::vector<double> smoothed(const std::vector<double>& ys, double values);
 
 }  // namespace retina

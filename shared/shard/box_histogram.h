@@ -1,5 +1,5 @@
-// How large the boxes of a set are that training learns, beside their images: what chooses anchors
-// reads no record. Part of manifest.json (FORMAT.md).
+// Sizes of the boxes of a set that training learns, relative to their images, so that choosing
+// anchors reads no record. Part of manifest.json (FORMAT.md).
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace retina {
 
-// In quarters of an octave, rounded. Part of the format.
+// A bin in quarters of an octave, rounded. Part of the format.
 struct BoxBin {
   int width = 0, height = 0;  // of the box, relative to its image's shorter side
   int aspect = 0;             // of the image: width / height
@@ -29,7 +29,8 @@ inline double ratio_of(int quarter_octaves) {
 // Number of boxes in each bin that has any.
 using BoxHistogram = std::map<BoxBin, std::int64_t>;
 
-// `box` x1, y1, x2, y2 of training_box() (record.h): at least 2^-20 of the image.
+// Returns the bin of a box. `box` x1, y1, x2, y2 of training_box() (record.h): at least 2^-20 of
+// the image.
 inline BoxBin bin_of(const std::array<float, 4>& box, int image_width, int image_height) {
   const double shorter = std::min(image_width, image_height);
   return {.width = quarter_octaves((box[2] - box[0]) / shorter),

@@ -1,4 +1,4 @@
-// How every reader of a shard set reports damage.
+// Reports of damage, the same for every reader of a shard set.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace retina {
 inline constexpr const char* kDamagedHint =
     "the data set is damaged; copy it again, or pack it again with coco-pack";
 
-// Throws kData; place: a file, or a record in it.
+// Throws kData for damage at `place`: a file, or a record in it.
 [[noreturn]] inline void fail_damaged(const std::string& place, const std::string& problem,
                                       const char* hint = kDamagedHint) {
   throw Error(ErrorKind::kData, cat(place, ": ", problem), hint);
@@ -29,7 +29,7 @@ inline constexpr const char* kDamagedHint =
                         : "pack the data again: coco-pack with --overwrite");
 }
 
-// Whether it is that error.
+// Returns true for fail_version()'s error about a newer version.
 inline bool is_of_newer_version(const Error& error) {
   return error.hint().starts_with("update retina-batch");
 }

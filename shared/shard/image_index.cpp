@@ -33,8 +33,8 @@ int side_px(std::string_view bytes, std::size_t at, const std::string& name) {
   return static_cast<int>(value);
 }
 
-// The part after the entries: a row of labels for each image, then its file name, a tile's place
-// and the image's hash.
+// Writes the part after the entries: a row of labels for each image, then its file name, a tile's
+// place and the image's hash.
 void put_rows(std::string& bytes, const ImageIndex& index) {
   for (const IndexEntry& entry : index) {
     put(bytes, static_cast<std::uint32_t>(entry.labels.size()));
@@ -56,12 +56,12 @@ void put_rows(std::string& bytes, const ImageIndex& index) {
 
 }  // namespace
 
-// Reads an index twice, a piece at a time: for its hashes, and for what it says.
+// Reads an index twice, a piece at a time: for its hashes, and for its content.
 class IndexDecoder {
  public:
   struct Source {
     std::uint64_t size_bytes = 0;
-    // Fills the buffer, less only at the end; returns how many bytes came.
+    // Fills the buffer, less only at the end; returns the number of bytes read.
     std::function<std::size_t(std::uint64_t at, char* buffer, std::size_t size_bytes)> read;
   };
   IndexDecoder(const Source& source, const std::string& name) : source_(source), name_(name) {}
@@ -71,7 +71,7 @@ class IndexDecoder {
     if (header.size() < kHeaderBytes || !header.starts_with(kIndexMagic)) {
       fail_damaged(name_, "is not an image index of a shard set");
     }
-    // Lengths before the hash, which is over what they say.
+    // Lengths are checked before the hash, which covers as many bytes as they say.
     const auto version = get<std::uint16_t>(header, kIndexVersionAt);
     if (version != kIndexVersion) fail_version(name_, "index", version, kIndexVersion);
     const auto count = get<std::uint64_t>(header, kCountAt);
@@ -81,7 +81,7 @@ class IndexDecoder {
     }
     check_hashes(header, want_xxh3);
     read_images(count);
-    // More than the rows can have: what is not used has an address, no memory.
+    // More than the rows can have: unused room takes address space, not memory.
     index_.labels_.ends.reserve(count);
     index_.labels_.values.reserve(left() / sizeof(std::uint32_t));
     for (const ImageIndex::Image& image : index_.images_) read_labels(image);
@@ -113,7 +113,7 @@ class IndexDecoder {
     if (want_xxh3 && whole.digest() != *want_xxh3) {
       fail_damaged(name_, "belongs to another data set than the manifest");
     }
-    piece_.clear();  // again from behind the header
+    piece_.clear();  // again from the end of the header
     at_ = 0;
     taken_bytes_ = kHeaderBytes;
   }
@@ -167,7 +167,7 @@ class IndexDecoder {
   std::uint64_t left() const { return source_.size_bytes - taken_bytes_; }
   std::uint32_t number() { return get<std::uint32_t>(take(sizeof(std::uint32_t)), 0); }
 
-  // The next bytes; they stay until the next call.
+  // Returns the next bytes; they are valid until the next call.
   std::string_view take(std::uint64_t count) {
     if (left() < count) fail_damaged(name_, "ends inside its rows");
     if (piece_.size() - at_ < count) {
@@ -302,7 +302,7 @@ std::string encode_index(const ImageIndex& index) {
   put(bytes, kIndexVersion);
   put(bytes, kEntryBytes);
   put(bytes, static_cast<std::uint64_t>(index.size()));
-  put(bytes, std::uint64_t{0});  // the hash, of all before and behind it
+  put(bytes, std::uint64_t{0});  // the hash of everything before and after it
   for (const IndexEntry& entry : index) {
     put(bytes, entry.image_id);
     put(bytes, static_cast<std::uint32_t>(entry.width));

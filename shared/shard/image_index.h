@@ -1,5 +1,5 @@
-// The image index: what the epoch plan must know about every image without reading a record.
-// Layout in FORMAT.md.
+// The image index: the epoch plan's knowledge of every image, without reading a record. Layout in
+// FORMAT.md.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace retina {
 // Part of the format; never renumber.
 inline constexpr std::uint16_t kIndexVersion = 6;
 
-// One image. Its labels and file name are borrowed: from the index that it is of, or from whoever
-// makes it for one.
+// One image. Its labels and file name are borrowed: from its index, or from the code that makes the
+// entry for one.
 struct IndexEntry {
   std::int64_t image_id = 0;
   int width = 0;  // of the stored image, pixels
@@ -30,20 +30,20 @@ struct IndexEntry {
   std::uint32_t trainable_count = 0;  // those of is_trainable(annotation, width, height)
   std::uint32_t shard = 0;            // place of the shard in manifest.shards
   std::uint32_t place = 0;            // the record's key inside the shard
-  // Classes of the trainable boxes, each once, ascending; of a classification set's image its one
+  // Classes of the trainable boxes, each once, ascending; in a classification set the image's one
   // class.
   std::span<const int> labels = {};
   std::string_view file_name = {};  // the record's
   std::uint64_t image_xxh3 = 0;     // of the stored image's bytes: equal images have equal hashes
-  // Of a tile, whose image_id and file_name are those of the whole image. In a set all records are
-  // tiles, or none.
+  // Place of a tile, whose image_id and file_name are those of the whole image. In a set all
+  // records are tiles, or none.
   std::optional<TilePlace> tile = {};
 
   friend bool operator==(const IndexEntry& a, const IndexEntry& b);
 };
 
-// The images of a set in the order of (shard, place), in little memory: of millions there are a few
-// blocks, none an image.
+// The images of a set in the order of (shard, place), in little memory: a few blocks for millions
+// of images, none per image.
 class ImageIndex {
  public:
   class Iterator;
@@ -52,12 +52,12 @@ class ImageIndex {
   ImageIndex(std::initializer_list<IndexEntry> entries);
   explicit ImageIndex(std::span<const IndexEntry> entries);
 
-  // Copies what the entry borrows. All entries have a tile, or none.
+  // Copies the entry's borrowed data. All entries have a tile, or none.
   void push_back(const IndexEntry& entry);
 
   std::size_t size() const { return images_.size(); }
   bool empty() const { return images_.empty(); }
-  // Borrows from this index until it changes or ends.
+  // Returns an entry that borrows from this index until it changes or ends.
   IndexEntry operator[](std::size_t place) const;
   IndexEntry front() const { return (*this)[0]; }
   IndexEntry back() const { return (*this)[size() - 1]; }
@@ -74,7 +74,7 @@ class ImageIndex {
     std::uint64_t image_xxh3 = 0;
     friend bool operator==(const Image&, const Image&) = default;
   };
-  // A row of values for each image.
+  // Rows of values, one for each image.
   template <class T>
   struct Rows {
     std::vector<T> values{};
@@ -113,34 +113,34 @@ class ImageIndex::Iterator {
   std::size_t place_;
 };
 
-// Whether a set's records are tiles.
+// Returns true if a set's records are tiles.
 bool is_tiled(const ImageIndex& index);
 
-// What people call the image, see shared/base/printable.h.
+// Returns the image's name for people, see shared/base/printable.h.
 std::string image_name(const IndexEntry& entry);
 
-// "record 7 (street/17.jpg)", of the entry's shard, with a tile's place behind the name; "record 7"
-// where the name is not known.
+// Returns "record 7 (street/17.jpg)", of the entry's shard, with a tile's place behind the name;
+// "record 7" if the name is not known.
 std::string record_name(const IndexEntry& entry);
 
 // File names by image id; images without one are missing.
 using FileNames = std::unordered_map<std::int64_t, std::string>;
 FileNames file_names_of(const ImageIndex& index);
 
-// The labels of a record's entry.
+// Returns the labels for a record's entry.
 std::vector<int> entry_labels(const Record& record);
 
 std::string encode_index(const ImageIndex& index);
 
-// Whether the file is one of our indexes, even a damaged one.
+// Returns true if the file is one of our indexes, even a damaged one.
 bool is_index(const std::string& path);
 
-// Throws kData: damaged (own hash), written by another version, or not the file whose bytes have
-// the hash `want_xxh3`: that of another set. Errors begin with `name`.
+// Decodes an index. Throws kData: damaged (own hash), written by another version, or not the file
+// whose bytes have the hash `want_xxh3`: that of another set. Errors begin with `name`.
 ImageIndex decode_index(std::string_view bytes, const std::string& name,
                         std::optional<std::uint64_t> want_xxh3 = {});
 
-// The same of a file, of which a piece at a time is in memory. Throws as FileReader, too.
+// Decodes a file, a piece at a time in memory. Throws as FileReader, too.
 ImageIndex read_index(const std::string& path, std::uint64_t want_xxh3);
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-// Numbers as little-endian bytes, whatever the machine: the building stones of record and index.
+// Numbers as little-endian bytes on every machine: the building blocks of record and index.
 #pragma once
 
 #include <bit>

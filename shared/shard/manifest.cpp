@@ -18,7 +18,7 @@ namespace retina {
 namespace {
 
 constexpr const char* kFormat = "retina-batch shards";
-// The text ends with its own hash: the hash is of the text with these digits as zeros.
+// The text ends with its own hash, computed with zeros in place of these digits.
 constexpr std::string_view kHashKey = "\"xxh3\": \"";
 constexpr std::string_view kEnd = "\"\n}\n";
 constexpr std::size_t kHashDigits = 16;
@@ -41,7 +41,7 @@ void write_head(JsonWriter& json, const Manifest& manifest) {
   json.end_object();
 }
 
-// The key of a category's count.
+// Returns the key of a category's count.
 const char* label_count_key(Task task) {
   return task == Task::kClassification ? "images" : "boxes";
 }
@@ -91,8 +91,8 @@ void write_categories(JsonWriter& json, const Manifest& manifest) {
   json.end_array();
 }
 
-// Of one that coco-pack writes, which no other name and no impossible size passes for: what a URL
-// answers may be anything.
+// Reads the fields of a file of coco-pack's; rejects any other name and impossible sizes, since a
+// URL may return anything.
 ManifestFile read_file_fields(const JsonView& view, const std::string& name,
                               std::uint64_t least_bytes = 1) {
   ManifestFile file{.name = view.at("file").as_string(),
@@ -140,7 +140,7 @@ ManifestCounts read_counts(const JsonView& view, Task task) {
 }
 
 BoxHistogram read_box_sizes(const JsonView& view, std::int64_t trainable) {
-  constexpr std::int64_t kMost = 4 * 31;  // no two sides of an image are further apart
+  constexpr std::int64_t kMost = 4 * 31;  // the limit between two sides of an image
   BoxHistogram sizes;
   std::int64_t left = trainable;
   for (std::size_t i = 0; i < view.size(); ++i) {
@@ -202,7 +202,7 @@ std::vector<ManifestShard> read_shards(const JsonView& view) {
   return shards;
 }
 
-// Checks who wrote the text before anything else in it is believed; returns what it is for.
+// Checks the format before anything else in the text is trusted; returns the set's task.
 Task check_format(const JsonView& root) {
   const std::string format = root.at("format").as_string();
   if (format != kFormat) {
@@ -339,7 +339,7 @@ Manifest read_manifest(const std::string& folder) {
   require_folder(folder, "give the folder that coco-pack --output wrote");
   const std::string path = folder + "/" + kManifestFile;
   if (!path_exists(path)) {
-    const std::string part = folder + "/train";  // of coco-pack --split
+    const std::string part = folder + "/train";  // a part of coco-pack --split
     throw Error(
         ErrorKind::kNoInput, cat(path, ": does not exist: this is not a packed data set"),
         path_exists(cat(part, "/", kManifestFile))

@@ -9,12 +9,12 @@ namespace retina {
 
 class MappedFile {
  public:
-  // Nothing.
+  // Maps nothing.
   MappedFile() = default;
-  // The first `size_bytes` of an open file, which may be closed or removed afterwards. Where that
+  // Maps the first `size_bytes` of an open file, which may be closed or removed afterwards. If that
   // fails, problem() is an errno: a mount without mmap is not an error yet.
   MappedFile(int descriptor, std::size_t size_bytes);
-  // The same by name.
+  // Maps a file by name.
   MappedFile(const std::string& path, std::size_t size_bytes);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -28,7 +28,7 @@ class MappedFile {
   int problem_ = 0;
 };
 
-// What a problem() is for the user: throws kUnavailable (no mmap, memory), read_error().
+// Throws the error for a problem(): kUnavailable (no mmap, memory), read_error().
 [[noreturn]] void fail_to_map(const std::string& path, int code);
 
 }  // namespace retina

@@ -14,12 +14,12 @@ struct QuarantinedImage {
   // One word for counting: "missing", "name", "too-large", "format", "damaged", "size".
   std::string kind{};
   std::string reason{};  // one sentence for people
-  std::string hint{};    // the cure where one is known, the same words for all images that it helps
+  std::string hint{};    // the fix if one is known, the same words for all images that it helps
 
   friend bool operator==(const QuarantinedImage&, const QuarantinedImage&) = default;
 };
 
-// Each hint with the number of images that it helps, the most helpful first.
+// A hint with the number of images that it helps; the most helpful first.
 struct HintCount {
   std::string hint{};
   std::size_t count = 0;
@@ -28,7 +28,7 @@ std::vector<HintCount> count_hints(const std::vector<QuarantinedImage>& images);
 
 std::string encode_quarantine(const std::vector<QuarantinedImage>& images);
 
-// Throws kData naming the line.
+// Parses the lines. Throws kData naming the line.
 std::vector<QuarantinedImage> decode_quarantine(std::string_view text, const std::string& name);
 
 }  // namespace retina

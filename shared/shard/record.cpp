@@ -17,7 +17,7 @@ constexpr std::size_t kVersionAt = 4, kFlagsAt = 6, kImageIdAt = 8, kWidthAt = 1
                       kAnnotationBytesAt = 24, kImageBytesAt = 28, kPayloadHashAt = 32,
                       kHeaderHashAt = 40;
 constexpr std::uint16_t kRescaledFlag = 1, kConvertedFlag = 2, kRawFlag = 4;
-// Records with a JPEG keep the first version: every reader of it opens them.
+// Records with a JPEG keep the first version, which every reader supports.
 constexpr std::uint16_t kJpegVersion = 1, kRawVersion = 2;
 
 // Blocks of the annotation part: u32 type, u32 content bytes, content.
@@ -29,7 +29,7 @@ constexpr std::uint32_t kCrowdFlag = 1, kPartialFlag = 2;
 
 constexpr std::uint32_t kMaxSide = std::numeric_limits<std::int32_t>::max();
 
-// A box below it has no side left for training.
+// A side below this part of the image's is too small for training.
 constexpr float kLeastPartOfSide = 0x1p-20F;
 
 std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::string& place) {
@@ -68,7 +68,7 @@ int decode_label(std::string_view content, const std::string& place) {
   return static_cast<int>(label);
 }
 
-// The tile lies inside its image.
+// Decodes a tile's place; throws unless the tile lies inside its image.
 TilePlace decode_tile(std::string_view content, const Record& record, const std::string& place) {
   if (content.size() != kTileBytes) {
     fail_damaged(place, cat("tile block has a wrong length (got ", content.size(), " bytes, want ",
@@ -89,7 +89,8 @@ TilePlace decode_tile(std::string_view content, const Record& record, const std:
           .image_height = static_cast<int>(height)};
 }
 
-// Blocks of other types are skipped: a later writer may add some without a new version.
+// Decodes the blocks. Blocks of other types are skipped: a later writer may add some without a new
+// version.
 void decode_annotations(std::string_view part, const std::string& place, Record& record) {
   bool has_boxes = false;
   while (!part.empty()) {
@@ -118,6 +119,7 @@ void decode_annotations(std::string_view part, const std::string& place, Record&
     }
     part.remove_prefix(content_bytes);
   }
+  // Combinations that no writer produces.
   if (record.label && has_boxes) {
     fail_damaged(place, "has both boxes and a class of the whole image");
   }
@@ -126,12 +128,12 @@ void decode_annotations(std::string_view part, const std::string& place, Record&
   }
 }
 
-// Of the block of boxes or of the class, without its header.
+// Returns the size of the block of boxes or of the class, without its header.
 std::size_t content_size_bytes(const Record& record) {
   return record.label ? kLabelBytes : record.annotations.size() * kBoxBytes;
 }
 
-// Of the whole annotation part.
+// Returns the size of the whole annotation part.
 std::size_t annotation_part_bytes(const Record& record) {
   const std::size_t name_bytes =
       record.file_name.empty() ? 0 : kBlockHeaderBytes + record.file_name.size();
@@ -153,7 +155,7 @@ void put_boxes(std::string& bytes, const std::vector<RecordAnnotation>& annotati
   }
 }
 
-// Lengths are checked before hashes: the hash is over what the lengths say.
+// Checks lengths before hashes: a hash covers as many bytes as the lengths say.
 void check_header(std::string_view bytes, const std::string& place) {
   if (bytes.size() < kRecordHeaderBytes || bytes.substr(0, kRecordMagic.size()) != kRecordMagic) {
     fail_damaged(place, "is not a retina-batch record");
@@ -202,7 +204,7 @@ std::string encode_record(const Record& record) {
   constexpr std::size_t kLimit = std::numeric_limits<std::uint32_t>::max();
   RETINA_CHECK(annotation_bytes <= kLimit && record.image.size() <= kLimit, "record of image ",
                record.image_id, " is too large");
-  // The payload behind an empty header: boxes or label, file name, tile, image.
+  // The payload after an empty header: boxes or label, file name, tile, image.
   std::string bytes(kRecordHeaderBytes, '\0');
   bytes.reserve(record_size_bytes(record));
   put(bytes, record.label ? kLabelBlock : kBoxesBlock);
@@ -229,7 +231,7 @@ std::string encode_record(const Record& record) {
   }
   bytes.append(record.image);
 
-  // The header's hashes come last, over what is then in its place.
+  // The header's hashes come last, over its final content.
   std::string header(kRecordMagic);
   const bool raw = record.encoding == ImageEncoding::kRaw;
   put(header, raw ? kRawVersion : kJpegVersion);
@@ -259,6 +261,7 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   if (get<std::uint64_t>(bytes, kPayloadHashAt) != xxh3(payload)) {
     fail_damaged(place, "content is damaged (its checksum does not match)");
   }
+  // The checksum proves only that nothing changed; a forged record may still hold any numbers.
   const auto width = get<std::uint32_t>(bytes, kWidthAt);
   const auto height = get<std::uint32_t>(bytes, kHeightAt);
   if (width == 0 || height == 0 || width > kMaxSide || height > kMaxSide) {

@@ -20,19 +20,19 @@ namespace retina {
 inline constexpr std::uint16_t kRecordVersion = 2;
 inline constexpr std::size_t kRecordHeaderBytes = 48;
 
-// A box as the COCO file has it, with the class as dense label.
+// A box of the COCO file, with the class as dense label.
 struct RecordAnnotation {
   std::int64_t id = 0;
   std::array<double, 4> bbox{};  // x, y, width, height; pixels of the stored image
-  double area = 0;               // pixels^2; of the object's outline where COCO has one
+  double area = 0;               // pixels^2; of the object's outline if COCO has one
   int label = 0;                 // place of its category in manifest.categories
   bool iscrowd = false;
-  // Of a tile's: too little of the object is inside the tile. It is neither an object to find there
-  // nor background.
+  // True for a tile's box with too little of the object inside the tile, which is neither an object
+  // to find there nor background.
   bool is_partial = false;
 };
 
-// How a record's image is stored. Raw: [height, width, 3] u8 RGB, rows top to bottom.
+// Storage of a record's image. Raw: [height, width, 3] u8 RGB, rows top to bottom.
 enum class ImageEncoding { kJpeg, kRaw };
 inline const Choices<ImageEncoding> kImageEncodings = {{"jpeg", ImageEncoding::kJpeg},
                                                        {"raw", ImageEncoding::kRaw}};
@@ -40,43 +40,43 @@ inline const Choices<ImageEncoding> kImageEncodings = {{"jpeg", ImageEncoding::k
 // A decoded record. `image` points into the bytes it was decoded from.
 struct Record {
   std::int64_t image_id = 0;
-  std::string file_name{};  // as the annotations have it
+  std::string file_name{};  // from the annotations
   int width = 0;            // of the stored image, pixels
   int height = 0;
   bool rescaled = false;   // coco-pack --max-side made image and boxes smaller than the source
-  bool converted = false;  // made by coco-pack of another format, or of an image turned upright
+  bool converted = false;  // encoded by coco-pack, from another format or turned upright
   ImageEncoding encoding = ImageEncoding::kJpeg;
   std::vector<RecordAnnotation> annotations{};
   // The class of the whole image, a place in manifest.categories: in every record of a
   // classification set, which has no annotations, and in no other.
   std::optional<int> label{};
-  // Of a tile: its place. `annotations` are then those in the tile, clipped, in its pixels.
+  // Place of a tile. `annotations` are then those in the tile, clipped, in its pixels.
   std::optional<TilePlace> tile{};
-  // Of an image's first tile, and of no other record: all annotations of the whole image, in its
-  // pixels, which detections are scored against.
+  // In an image's first tile, and in no other record: all annotations of the whole image, in its
+  // pixels, against which detections are scored.
   std::optional<std::vector<RecordAnnotation>> whole_annotations{};
   std::string_view image{};
-  // What `image` points into, where that may go before its data set does.
+  // Owner of the bytes of `image`, if they may go before their data set does.
   std::shared_ptr<const void> keeps{};
 };
 
-// The part of the box inside a width x height image as training sees it before it mirrors and
-// scales: x1, y1, x2, y2 in f32, by torchvision's order of operations (corners, then clip). Nothing
-// for crowds, for what a tile shows too little of, and for boxes without an area there. A side
-// counts as none below 2^-20 of the image's: mirroring moves a corner by half an ulp of the image's
-// side (2^-24 of it) and scaling by half an ulp of its own, so what is left keeps a side > 0 at
-// every size, flipped or not. Without that a box of no width has IoU 0 with all anchors, and the
-// low-quality match makes all of them foreground.
+// Returns the part of the box inside a width x height image as training sees it before it mirrors
+// and scales: x1, y1, x2, y2 in f32, by torchvision's order of operations (corners, then clip).
+// Nothing for crowds, for boxes with too little in their tile, and for boxes without an area there.
+// A side below 2^-20 of the image's does not count: mirroring moves a corner by half an ulp of the
+// image's side (2^-24 of it) and scaling by half an ulp of its own, so the remaining boxes keep a
+// side > 0 at every size, flipped or not. Without that a box of no width has IoU 0 with all
+// anchors, and the low-quality match makes all of them foreground.
 std::optional<std::array<float, 4>> training_box(const RecordAnnotation& annotation, int width,
                                                  int height);
 
-// True when there is a training_box(). The index counts these.
+// Returns true if there is a training_box(). The index counts these.
 bool is_trainable(const RecordAnnotation& annotation, int width, int height);
 
-// The bytes of a record; `image` may point anywhere.
+// Returns the bytes of a record; `image` may point anywhere.
 std::string encode_record(const Record& record);
 
-// Size in bytes of the record that `encode_record` would make.
+// Returns the size in bytes of the record that `encode_record` would make.
 std::size_t record_size_bytes(const Record& record);
 
 // Reads a record and checks all of it: lengths, header hash, payload hash, ranges. The result's

@@ -7,8 +7,9 @@
 
 namespace retina {
 
-// Its text, for decode_manifest(). A text that this refuses is asked for again, as not every
-// response tells its length; damage at the source is damage then. Throws as RemoteFolder::read.
+// Reads its text, for decode_manifest(). A text that this refuses is requested again, as not every
+// response states its length; a persistent fault is damage at the source. Throws as
+// RemoteFolder::read.
 std::string read_manifest_text(const RemoteFolder& folder);
 
 }  // namespace retina

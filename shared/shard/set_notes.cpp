@@ -9,7 +9,7 @@
 namespace retina {
 namespace {
 
-// Names of the classes that boxes to train on have, or images.
+// Returns the names of the classes of boxes to train on, or of images.
 std::set<std::string> classes_of(const ShardSet& set) {
   std::set<std::string> names;
   for (const IndexEntry& entry : set.index()) {
@@ -20,7 +20,7 @@ std::set<std::string> classes_of(const ShardSet& set) {
   return names;
 }
 
-// "2 classes are<what>cat, dog"; empty where all of `some` are among the others.
+// Returns "2 classes are<what>cat, dog"; empty if all of `some` are among the others.
 std::string only_in(const std::set<std::string>& some, const std::set<std::string>& others,
                     const char* what) {
   constexpr int kNamed = 8;
@@ -45,7 +45,7 @@ std::vector<std::string> set_notes(const Manifest& manifest) {
 }
 
 SharedImages shared_images(std::span<const ShardSet> train, const ShardSet& other) {
-  std::unordered_map<std::uint64_t, std::string> name_of;  // in training
+  std::unordered_map<std::uint64_t, std::string> name_of;  // of training images
   for (const IndexEntry& entry : other.index()) {
     const bool is_empty_tile = entry.tile && entry.box_count == 0;
     if (!is_empty_tile) name_of.emplace(entry.image_xxh3, "");
@@ -81,7 +81,7 @@ std::vector<std::string> validation_notes(std::span<const ShardSet> train,
   std::set<std::string> trained;
   for (const ShardSet& set : train) trained.merge(classes_of(set));
   const std::set<std::string> validated = classes_of(validation);
-  if (trained.empty() || validated.empty()) return notes;  // without boxes
+  if (trained.empty() || validated.empty()) return notes;  // a set without boxes
   notes.push_back(only_in(validated, trained, " validated but not trained on: "));
   notes.push_back(only_in(trained, validated, " trained on but not validated: "));
   std::erase(notes, "");

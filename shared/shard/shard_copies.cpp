@@ -29,18 +29,18 @@ namespace fs = std::filesystem;
 
 constexpr int kTries = 4;
 constexpr std::chrono::milliseconds kFirstPause{500};  // each is twice as long as the one before
-constexpr std::chrono::milliseconds kLook{50};         // at what another process is copying
+constexpr std::chrono::milliseconds kLook{50};         // for a copy by another process
 constexpr int kLooksBeforeWarning = 1200;
 constexpr int kMostLooks = 100;  // after that, a disk whose inode numbers change is trusted
 constexpr const char* kFolderStart = "retina-shards-";
 constexpr const char* kScratchHint = "free some space, or choose another --scratch";
 
-// 0 or an errno.
+// Calls flock; returns 0 or an errno.
 int locked(const Descriptor& file, int operation) {
   return retried([&] { return ::flock(file.get(), operation); }) == 0 ? 0 : errno;
 }
 
-// Runs `body`, whose errors are the scratch disk's.
+// Runs `body`; its errors count as the scratch disk's.
 template <class Body>
 void on_scratch(const Body& body) {
   try {
@@ -72,7 +72,7 @@ MappedFile mapped(int descriptor, std::uint64_t size_bytes, const std::string& p
   return file;
 }
 
-// A folder of that name may be anybody's, in /tmp at least.
+// Returns true if this user owns the folder: one of that name may be anybody's, in /tmp at least.
 bool is_own_folder(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
@@ -101,7 +101,8 @@ bool is_copy(const fs::path& path) {
                       "(shard-[0-9]+(-of-[0-9]+)?\\.lmdb|index\\.bin)(\\.tmp)?");
 }
 
-// All that ShardCopies made in it; the folder too, unless somebody else put something there.
+// Removes everything that ShardCopies made in the folder; the folder too, unless it holds other
+// files.
 void remove_copies(const std::string& folder) {
   for (const fs::path& path : entries_of(folder)) {
     if (is_copy(path)) remove_file(path.string());
@@ -110,7 +111,7 @@ void remove_copies(const std::string& folder) {
   ::rmdir(folder.c_str());
 }
 
-// What killed jobs left of other sets.
+// Removes leftovers of killed jobs for other sets.
 void remove_leftovers(const std::string& scratch, const std::string& own) {
   for (const std::string& folder : copy_folders(scratch)) {
     if (folder == own || !is_own_folder(folder)) continue;
@@ -127,7 +128,7 @@ std::stop_token stop_of(const CopyAhead* ahead) {
   return ahead != nullptr ? ahead->stop : std::stop_token{};
 }
 
-// Those that the objects of this process use.
+// The folders in use by objects of this process.
 struct Folders {
   std::mutex mutex{};
   std::multiset<std::string> joined{};
@@ -147,7 +148,7 @@ std::string id_of(const std::vector<ManifestShard>& shards) {
 
 }  // namespace
 
-// One thread of a process copies a shard; between processes, its lock on the file says so.
+// Claims a shard for one thread of a process; between processes, the lock on the file does this.
 class ShardCopies::Claim {
  public:
   Claim(ShardCopies& copies, std::string name) : copies_(copies), name_(std::move(name)) {
@@ -192,7 +193,7 @@ ShardCopies::~ShardCopies() {
     const std::lock_guard lock(folders().mutex);
     folders().joined.erase(folders().joined.find(folder_));
   }
-  // What ends early goes on from them.
+  // The next start continues from them after an early end.
   if (remote_ != nullptr && (std::uncaught_exceptions() > 0 || stop_signal() != 0)) return;
   // Without locks the folder is this process's own.
   const int code = locked(lock_, LOCK_EX | LOCK_NB);
@@ -206,7 +207,7 @@ ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead* ahead) 
   for (int tries = 1;; ++tries, wait *= 2) {
     try {
       ShardCopy result = try_copy(shard, ahead);
-      // The same wrong bytes twice are those of the file, not of their transport.
+      // The same wrong bytes twice come from the file, not from their transport.
       if (result.state != CopyState::kDamaged || wrong == result.xxh3) return result;
       if (tries == kTries) {
         if (remote_ == nullptr) return result;
@@ -232,7 +233,7 @@ ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead* ahead) 
 ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahead) {
   const std::string temporary = path_of(shard) + ".tmp";
   int renamed = 0;
-  bool is_claimed = false;  // by another thread, which tells when it is done
+  bool is_claimed = false;  // by another thread, which notifies when it is done
   const auto wait = [&] {
     if (!is_claimed) return std::this_thread::sleep_for(kLook);
     std::unique_lock lock(mutex_);
@@ -247,7 +248,8 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
       if (!file) fail_to_copy(folder_);
       ::fchmod(file.get(), 0600);
       if (locked(file, LOCK_EX | LOCK_NB) != EWOULDBLOCK) {
-        // Its writer may have renamed it a moment ago, and somebody written the copy meanwhile.
+        // Its writer may have renamed it a moment ago, and another process may have written the
+        // copy meanwhile.
         if (!is_name_of(temporary, file.get()) && ++renamed < kMostLooks) continue;
         try {
           if (std::optional<MappedFile> found = find(shard)) {
@@ -256,7 +258,7 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
           }
           return write_copy(shard, file.get(), ahead);
         } catch (...) {
-          if (remote_ == nullptr) remove_file(temporary);  // a download goes on from it
+          if (remote_ == nullptr) remove_file(temporary);  // a download continues from it
           throw;
         }
       }
@@ -272,7 +274,7 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
 ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
                                   const CopyAhead* ahead) const {
   const std::string path = path_of(shard);
-  // The file has its full size at once: others count it under the limit.
+  // The file gets its full size at once: other processes count it under the limit.
   const std::uint64_t size_bytes = shard.file.size_bytes;
   if (remote_ == nullptr && ::ftruncate(temporary, 0) != 0) fail_to_copy(folder_);
   struct stat status {};
@@ -291,7 +293,7 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
     require_space(folder_, static_cast<double>(size_bytes - std::min(size_bytes, there_bytes)),
                   "--scratch");
   });
-  // A process that was killed while it compared the hash has left all of it.
+  // A process killed while it compared the hash leaves the complete file.
   const bool is_filled = was_begun && remote_ != nullptr &&
                          static_cast<std::uint64_t>(status.st_size) == size_bytes &&
                          xxh3_file(path + ".tmp") == shard.file.xxh3;
@@ -303,7 +305,7 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
     remove_file(path + ".tmp");
     return result;
   }
-  remove_file(path);  // a damaged one
+  remove_file(path);  // a damaged copy
   std::error_code code;
   fs::rename(path + ".tmp", path, code);
   if (code) {
@@ -344,7 +346,7 @@ void ShardCopies::fill(const ManifestShard& shard, int temporary, const CopyAhea
   if (got_bytes != size_bytes) fail_damaged(source, "changed its size");
 }
 
-// The copy that is there, if it is whole.
+// Returns the present copy, if it is intact.
 std::optional<MappedFile> ShardCopies::find(const ManifestShard& shard) const {
   const Descriptor file(path_of(shard), O_RDONLY);
   struct stat status {};
@@ -362,7 +364,7 @@ std::optional<MappedFile> ShardCopies::find(const ManifestShard& shard) const {
   try {
     if (xxh3_file(cat("/proc/self/fd/", file.get())) != shard.file.xxh3) return std::nullopt;
   } catch (const Error&) {
-    return std::nullopt;  // the disk cannot read it back
+    return std::nullopt;  // the disk fails to read it back
   }
   {
     const std::lock_guard lock(mutex_);
@@ -383,7 +385,7 @@ void ShardCopies::open_folder() {
                          cat(scratch_, ": cannot be written (", std::strerror(errno), ")"),
                          "choose another --scratch or fix its permissions");
     }
-    if (!join(own)) {  // no locks here
+    if (!join(own)) {  // no locks on this disk
       ::mkdir(own.c_str(), 0700);
       lock_ = Descriptor(own + "/.lock", O_RDWR | O_CREAT);
       folder_ = own;
@@ -407,10 +409,10 @@ void ShardCopies::remove(const ManifestShard& shard) {
   left_.erase(shard.file.name);
 }
 
-// False when it cannot be shared.
+// Joins the users of a folder; returns false if it cannot be shared.
 bool ShardCopies::join(const std::string& folder) {
   for (int looks = 0; looks < kMostLooks; ++looks) {
-    ::mkdir(folder.c_str(), 0700);  // the set may be private
+    ::mkdir(folder.c_str(), 0700);  // private, since the set may be
     if (!is_own_folder(folder)) return false;
     Descriptor lock(folder + "/.lock", O_RDWR | O_CREAT);
     if (!lock && errno == ENOENT) continue;  // its last user has just removed it

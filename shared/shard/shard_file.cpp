@@ -29,7 +29,7 @@ ShardFile::ShardFile(const std::string& folder, const ManifestShard& shard, Shar
   file_ = MappedFile(path, shard.file.size_bytes);
   if (const int code = file_.problem(); means_unsupported(code)) {
     warn_unsupported(MountAbility::kMemoryMap, path, code);
-    // The copy of a damaged file will do: its records have hashes of their own.
+    // The copy of a damaged file is good enough: its records have hashes of their own.
     file_ = copies.copy(shard).file;
   } else if (code != 0) {
     fail_to_map(path, code);

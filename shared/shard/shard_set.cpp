@@ -37,7 +37,7 @@ void prefetch(std::string_view bytes) {
 
 constexpr std::uint64_t kTimesBeforeWarning = 2;
 
-// Whether the record has the class of the index; false, too, for one of another task.
+// Returns true if the record has the class of the index; false, too, for one of another task.
 bool has_class_of(const Record& record, const IndexEntry& entry, Task task) {
   if (task == Task::kDetection) return !record.label;
   return record.label && entry.labels.size() == 1 && entry.labels[0] == *record.label;
@@ -59,6 +59,7 @@ void check_index(const ImageIndex& index, const Manifest& manifest, const std::s
     fail_damaged(name, cat("does not list the records of the manifest's shards (got ", index.size(),
                            " images, want ", manifest.counts.images, ")"));
   }
+  // Plans and training rely on labels that fit the task and the categories.
   const bool has_classes = manifest.task == Task::kClassification;
   for (const IndexEntry& entry : index) {
     if (has_classes ? entry.box_count > 0 || entry.labels.size() != 1
@@ -104,11 +105,11 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
 struct ShardSet::State {
   struct Slot {
     std::mutex mutex{};
-    // From a mount each is opened at most once and then stays: records point into it. From a URL,
-    // where there is only a copy, they own it.
+    // Each shard of a mount is opened at most once and then stays: records point into it. From a
+    // URL, where there is only a copy, records own it.
     std::shared_ptr<const ShardFile> from_mount{}, copy{};
     std::uint64_t last_use = 0;     // of the copy, by `uses`
-    std::optional<Error> damage{};  // from a URL: it need not come again
+    std::optional<Error> damage{};  // from a URL: not downloaded again
   };
 
   std::string folder{}, scratch{};
@@ -117,12 +118,12 @@ struct ShardSet::State {
   Manifest manifest{};
   ImageIndex index{};
   std::deque<Slot> slots{};                   // a deque: its elements need not move
-  std::optional<std::uint64_t> room_bytes{};  // for all copies; nothing before the first
+  std::optional<std::uint64_t> room_bytes{};  // for all copies; unset before the first
   std::atomic<std::uint64_t> downloaded_bytes{0};
   std::optional<ShardCopies> copies{};
   std::optional<Stager> stager{};  // last: it uses the others
 
-  // The sets by URL of this process, whose copies share one limit. One thread makes room.
+  // The sets by URL of this process, whose copies share one limit. One thread at a time makes room.
   struct All {
     std::mutex mutex{};
     std::set<State*> remote{};
@@ -156,15 +157,16 @@ struct ShardSet::State {
       return slot.from_mount =
                  std::make_shared<ShardFile>(folder, manifest.shards[number], *copies);
     } catch (const Error& error) {
-      // It was there when the set was opened: its mount has gone, unless this user may not read it.
+      // The file was there when the set was opened: its mount has gone, unless this user may not
+      // read it.
       if (error.kind() != ErrorKind::kNoInput || (!remote && is_denied(error))) throw;
       throw Error(ErrorKind::kIo, error.what(),
                   remote ? error.hint() : "fix the mount, then run the same command again");
     }
   }
 
-  // Of a copy that does not match its checksum nothing is used: what a URL answers may be a shard
-  // of another set.
+  // Returns a downloaded shard. A copy that does not match its checksum is not used at all: a URL
+  // may return a shard of another set.
   std::shared_ptr<const ShardFile> download(std::size_t number, Slot& slot) {
     if (slot.damage) throw Error(*slot.damage);
     const ManifestShard& wanted = manifest.shards[number];
@@ -186,7 +188,7 @@ struct ShardSet::State {
     }
   }
 
-  // Once: the copies go before they are used again.
+  // Counts downloads, and warns once if copies are removed before they are used again.
   void count_download(std::uint64_t size_bytes) {
     std::uint64_t set_bytes = 0;
     for (const ManifestShard& shard : manifest.shards) set_bytes += shard.file.size_bytes;
@@ -199,8 +201,8 @@ struct ShardSet::State {
                 "; give more --stage-limit or a larger --scratch, or --shuffle sharded");
   }
 
-  // Copies of this process's sets that no record points into go, those not used for longest first.
-  // `own`: the slot whose lock the caller has.
+  // Removes copies of this process's sets that no record points into, those not used for longest
+  // first. `own`: the slot whose lock the caller holds.
   void make_room(std::uint64_t needed_bytes, const Slot& own) {
     const std::lock_guard lock(all_sets().mutex);
     if (!room_bytes) room_bytes = stage_limit_bytes(limit_bytes, copies->scratch());
@@ -223,7 +225,7 @@ struct ShardSet::State {
     }
   }
 
-  // Whether it has a copy that no record points into. With the slot's lock.
+  // Returns true if the shard has a copy that no record points into. Needs the slot's lock.
   bool is_idle(std::size_t number) const {
     const std::shared_ptr<const ShardFile>& copy = slots[number].copy;
     return copy ? copy.use_count() == 1 : copies->is_left(manifest.shards[number]);
@@ -237,7 +239,7 @@ struct ShardSet::State {
     return true;
   }
 
-  // The stager has it.
+  // Takes over a copy that the stager has made.
   void take_copy(std::size_t number, ShardFile copy) {
     const std::lock_guard lock(slots[number].mutex);
     if (slots[number].copy) return;

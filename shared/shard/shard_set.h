@@ -1,4 +1,4 @@
-// A packed data set, open for reading: manifest, index and shards. The one door to the data for
+// A packed data set, open for reading: manifest, index and shards. The one entry to the data for
 // training, evaluation and --inspect.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace retina {
 
-// Where a record comes from; borrowed.
+// Source of a record; borrowed.
 struct RecordSource {
   const std::string& folder;
   const Manifest& manifest;
@@ -31,45 +31,46 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
                              const RecordSource& source);
 
 // Throws kData, beginning with `name`, unless the index lists every record of the manifest's shards
-// exactly once and in order.
+// exactly once and in order, with classes that fit the set's task and categories.
 void check_index(const ImageIndex& index, const Manifest& manifest, const std::string& name);
 
 class ShardSet {
  public:
   // Reads manifest and index and checks every file's size: a truncated LMDB file would end the
-  // process with SIGBUS later. `scratch`: where shards are copied to (ShardCopies) when their mount
-  // cannot map files; empty: $TMPDIR. Throws kNoInput (folder, manifest or a shard is missing),
-  // kData (damaged, cut, or written by a newer version).
+  // process with SIGBUS later. `scratch`: the folder for copies of shards (ShardCopies) if their
+  // mount cannot map files; empty: $TMPDIR. Throws kNoInput (folder, manifest or a shard is
+  // missing), kData (damaged, cut, or written by a newer version).
   //
   // `folder` may be a URL (shared/remote/remote_access.h). Its index is copied to the scratch
-  // folder at once and its shards when a record of them is read, unless they are there already.
-  // Where the copies would exceed `limit_bytes` (StageOptions), those not used for longest go, and
-  // come again when they are used. Throws kUsage, too, as RemoteFolder does, and ScratchError.
+  // folder at once and its shards when a record of them is read, unless they are there already. If
+  // the copies would exceed `limit_bytes` (StageOptions), those not used for longest are removed,
+  // and downloaded again on their next use. Throws kUsage, too, as RemoteFolder does, and
+  // ScratchError.
   explicit ShardSet(const std::string& folder, const std::string& scratch = "",
                     std::optional<std::uint64_t> limit_bytes = {});
   ~ShardSet();
   ShardSet(ShardSet&&) noexcept;
   ShardSet& operator=(ShardSet&&) noexcept;
 
-  // For people: of a URL public_url().
+  // Returns the folder for people: of a URL public_url().
   const std::string& folder() const;
   const Manifest& manifest() const;
   const ImageIndex& index() const;
 
-  // The record of index()[index_place]. Opens its shard at the first use. Thread-safe; the
+  // Returns the record of index()[index_place], opening its shard on first use. Thread-safe; the
   // record's `image` is valid while the ShardSet lives, and from a URL as long as the record does.
-  // Throws kData naming shard and record when a hash does not match or the index disagrees, kIo
-  // when the shard is gone, cannot be read, or could not be copied to the scratch folder.
+  // Throws kData naming shard and record if a hash does not match or the index disagrees, kIo if
+  // the shard is gone, cannot be read, or could not be copied to the scratch folder.
   Record read(std::size_t index_place) const;
 
-  // From now on copies the shards that `shards` names, in its order, to `scratch` on a thread of
-  // its own, and reads a record from the copy as soon as its shard has one. Where the options and
-  // the mount give no reason, or no `scratch` was given, `shards` is not asked; a URL is a reason,
-  // and needs no `scratch`. Call once.
+  // Begins to copy the shards that `shards` returns, in its order, to `scratch` on a thread of its
+  // own; a record is then read from the copy as soon as its shard has one. If the options and the
+  // mount give no reason, or no `scratch` was given, `shards` is not called; a URL is a reason, and
+  // needs no `scratch`. Call once.
   void stage_ahead(const std::function<std::vector<std::size_t>()>& shards,
                    const StageOptions& options);
 
-  // The quarantined images. Throws kData when the file is not the manifest's.
+  // Returns the quarantined images. Throws kData if the file is not the manifest's.
   std::vector<QuarantinedImage> read_quarantine() const;
 
  private:

@@ -20,10 +20,10 @@ namespace {
 // length. Numbers are in the machine's byte order.
 constexpr std::size_t kPageHeaderBytes = 16, kFlagsAt = 10, kOffsetsEndAt = 12, kRunLengthAt = 12;
 constexpr std::uint16_t kBranchFlag = 0x01, kLeafFlag = 0x02, kOverflowFlag = 0x04;
-constexpr std::uint16_t kKindFlags = 0x7F;  // the others live in memory only
+constexpr std::uint16_t kKindFlags = 0x7F;  // the others exist in memory only
 
 // A node: u32 and u16 number, u16 bytes of the key, key. In a branch the number is the child's
-// page, 48 bits; in a leaf 32 bits are the bytes of the value, 16 are flags, and behind the key
+// page, 48 bits; in a leaf 32 bits are the bytes of the value, 16 are flags, and after the key
 // comes the value or the u64 number of its first overflow page.
 constexpr std::size_t kNodeHeaderBytes = 8, kNodeFlagsAt = 4, kKeyBytesAt = 6, kKeyBytes = 8,
                       kPageNumberBytes = 8;
@@ -52,7 +52,7 @@ void read_exactly(const FileReader& file, const std::string& path, std::uint64_t
   throw Error(ErrorKind::kIo, cat(path, ": reading failed at byte ", offset, " (the file ends)"));
 }
 
-// `meta`: the first kMetaBytes of the file, or fewer where it ends.
+// Returns the page size. `meta`: the first kMetaBytes of the file, or fewer if it is shorter.
 std::size_t page_size_bytes(std::string_view meta, const std::string& path) {
   std::uint32_t magic = 0, page_bytes = 0;
   if (meta.size() >= kMetaBytes) {
@@ -99,7 +99,7 @@ class TreeWalk {
     return newer;
   }
 
-  // Each page once, so that pages that lead to each other do not loop forever.
+  // Visits each page at most once, so that pages that lead to each other do not loop forever.
   void visit(std::uint64_t page, int depth) {
     if (page < 2 || page >= page_count_) fail(page, "lies outside the file");
     if (was_used_[page] || depth > kMaxDepth) fail(page, "is used twice");

@@ -25,8 +25,8 @@ namespace {
 // A transaction holds its dirty pages in memory. Changing this changes the bytes of every shard.
 constexpr std::size_t kTransactionBytes = std::size_t{16} << 20;
 
-// What a record takes in the file: up to about half a page it lies in a leaf, else it has whole
-// pages of its own. Fixed at 4 KiB so that every machine cuts the shards at the same records.
+// Sizes of a record in the file: up to about half a page it lies in a leaf, else it has whole pages
+// of its own. Fixed at 4 KiB so that every machine cuts the shards at the same records.
 constexpr std::size_t kPageBytes = 4096, kInlineBytes = 2000, kNodeBytes = 32, kRunHeaderBytes = 16;
 
 // LMDB's meta, root and free-list pages: counted from the start so that a shard keeps its limit.
@@ -38,8 +38,8 @@ std::uint64_t cost_bytes(std::size_t record_bytes) {
   return pages * kPageBytes + kNodeBytes;
 }
 
-// Address space, not disk: twice the content leaves room for half-full leaves and freed pages, and
-// larger system pages waste proportionally more.
+// Returns the size of the mapping. It is address space, not disk: twice the content leaves room for
+// half-full leaves and freed pages, and larger system pages waste proportionally more.
 std::uint64_t map_bytes(std::uint64_t content_bytes) {
   constexpr std::uint64_t kSlackBytes = std::uint64_t{64} << 20;
   const auto system_page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -84,7 +84,7 @@ struct ShardWriter::State {
         space(shard_size_bytes) {}
   ~State() {
     close();
-    remove_file(temporary);  // gone already when it was published
+    remove_file(temporary);  // gone after publishing
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -125,13 +125,14 @@ struct ShardWriter::State {
     transaction_bytes = 0;
     if (txn == nullptr) return;
     check(mdb_txn_commit(std::exchange(txn, nullptr)), path);
-    // The disk begins now with what finish() waits for; where it cannot, it begins there.
+    // Makes the disk begin now with the writes that finish() waits for; if it cannot, they begin
+    // there.
     int file = -1;
     check(mdb_env_get_fd(env, &file), path);
     ::sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
   }
 
-  // LMDB leaves the file at its last written page; a shard ends at its last used one.
+  // Cuts the file, which LMDB leaves at its last written page, to its last used one.
   void cut_to_used_size() {
     MDB_envinfo info;
     MDB_stat stat;
@@ -142,8 +143,8 @@ struct ShardWriter::State {
     if (::truncate(temporary.c_str(), size_bytes) != 0) check(errno, path);
   }
 
-  // Compares the records with what was written, in one pass that also hashes the file; returns
-  // that.
+  // Compares the records with the written ones, in one pass that also hashes the file; returns the
+  // hash.
   std::uint64_t verify(const ManifestShard& shard) const {
     const std::filesystem::path file(temporary);
     ManifestShard written = shard;

@@ -13,14 +13,14 @@
 
 namespace retina {
 
-// Which records a shard of a size limit takes, by their sizes alone.
+// Decides which records fit into a shard of a size limit, by their sizes alone.
 class ShardSpace {
  public:
-  // `used_bytes`: by records that are added elsewhere.
+  // Begins with `used_bytes` taken by records that are added elsewhere.
   explicit ShardSpace(std::uint64_t limit_bytes, std::uint64_t used_bytes = 0)
       : limit_bytes_(limit_bytes), used_bytes_(used_bytes) {}
 
-  // True when a record of this size still fits; an empty shard takes a record of any size.
+  // Returns true if a record of this size still fits; an empty shard takes a record of any size.
   bool has_space(std::size_t record_bytes) const;
   void add(std::size_t record_bytes);
   std::uint64_t used_bytes() const { return used_bytes_; }
@@ -31,25 +31,27 @@ class ShardSpace {
 
 class ShardWriter {
  public:
-  // `path` appears with finish(). It is written as `build_path`.tmp on a local disk, or as
-  // `path`.tmp when that is empty. Throws kCannotCreate, kUnavailable (this disk cannot map files).
+  // Creates the shard; `path` appears with finish(). It is written as `build_path`.tmp on a local
+  // disk, or as `path`.tmp if that is empty. Throws kCannotCreate, kUnavailable (this disk cannot
+  // map files).
   ShardWriter(std::string path, std::uint64_t shard_size_bytes, std::string build_path = "");
   ~ShardWriter();  // an unfinished shard is removed
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
-  // As ShardSpace's.
+  // Returns true if the record fits, as ShardSpace does.
   bool has_space(std::size_t record_bytes) const;
 
-  // Appends a record and returns its key, 0, 1, ...; finish() compares what it reads with `hash`,
-  // the record's XXH3. Throws kIo (disk full).
+  // Appends a record and returns its key, 0, 1, ...; finish() compares the written record with
+  // `hash`, its XXH3. Throws kIo (disk full).
   std::uint32_t append(std::string_view record_bytes, std::uint64_t hash);
   std::uint32_t append(std::string_view record_bytes) {
     return append(record_bytes, xxh3(record_bytes));
   }
 
-  // Publishes: sync, re-open, compare every record's hash, rename; a shard that was built elsewhere
-  // is delivered (file.h). The returned file name is empty: the caller names it. Throws kIo.
+  // Publishes the shard: sync, re-open, compare every record's hash, rename; a shard that was built
+  // elsewhere is delivered (file.h). The returned file name is empty: the caller names it. Throws
+  // kIo.
   ManifestShard finish();
 
  private:

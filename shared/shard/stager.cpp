@@ -15,14 +15,14 @@ namespace retina {
 namespace {
 
 constexpr double kShareOfFreeSpace = 0.8;
-constexpr std::chrono::milliseconds kLook{200};  // at what other processes are copying
+constexpr std::chrono::milliseconds kLook{200};  // for copies by other processes
 
 }  // namespace
 
 std::uint64_t stage_limit_bytes(std::optional<std::uint64_t> wanted, const std::string& scratch) {
   const auto free_bytes = free_space_bytes(scratch);
   if (!free_bytes) return wanted.value_or(0);
-  // What is copied already has been free before.
+  // The space of present copies was free before, so it counts.
   const auto space_bytes = static_cast<double>(*free_bytes + ShardCopies::copied_bytes().on_disk);
   const auto most = static_cast<std::uint64_t>(kShareOfFreeSpace * space_bytes);
   return std::min(wanted.value_or(most), most);

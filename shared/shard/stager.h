@@ -19,10 +19,11 @@ namespace retina {
 
 struct StageOptions {
   bool always = false;  // wherever the set is; else from a network mount, or one without mmap
-  // Of the copies of the job's sets on this node; at most 80 % of what is free there at the start,
-  // which is the default: checkpoints are built there, too. 0: none ahead of use.
+  // Limit of the copies of the job's sets on this node; at most 80 % of the space that is free
+  // there at the start, which is the default: checkpoints are built there, too. 0: none ahead of
+  // use.
   std::optional<std::uint64_t> limit_bytes = {};
-  bool announces = true;  // says in the log what it does and when it has done it; one rank does
+  bool announces = true;  // logs its start and its end; one rank does
 };
 
 struct StagerInput {
@@ -31,7 +32,7 @@ struct StagerInput {
   ShardCopies& copies;
   std::vector<std::size_t> shards = {};           // in the order of their use
   std::string reason = {};                        // for the log: "is on NFS"
-  std::string otherwise = "read from the mount";  // for the log: what becomes of other shards
+  std::string otherwise = "read from the mount";  // for the log: how other shards are read
   StageOptions options = {};
   // Called on the stager's thread with each shard that is ready.
   std::function<void(std::size_t shard, ShardFile copy)> on_ready = {};
@@ -39,23 +40,24 @@ struct StagerInput {
 
 class Stager {
  public:
-  // Starts. A shard that cannot be copied costs time, not the job: after the retries of ShardCopies
-  // one warning names the first such shard and the reason, and it stays where it is; so do all
-  // others once the scratch disk fails. What `input` borrows must outlive the stager.
+  // Starts the thread. A shard that cannot be copied costs time, not the job: after the retries of
+  // ShardCopies one warning names the first such shard and the reason, and it is read where it is;
+  // so are all others once the scratch disk fails. Data that `input` borrows must outlive the
+  // stager.
   explicit Stager(StagerInput input);
-  // Stops: a copy that is being made is dropped.
+  // Stops; an unfinished copy is dropped.
   ~Stager() = default;
   Stager(const Stager&) = delete;
   Stager& operator=(const Stager&) = delete;
 
  private:
-  // What has become of the shards.
+  // Numbers of shards by outcome.
   struct Tally {
     std::size_t ready = 0, beyond_limit = 0, failed = 0;
     std::uint64_t ready_bytes = 0;
   };
   void run(const std::stop_token& stop);
-  // False: not now.
+  // Copies one shard. Returns false if it must be tried again later.
   bool take(std::size_t shard, const CopyAhead& ahead);
   void give_up(std::size_t shard, const std::string& problem);
   std::uint64_t bytes_of(const std::deque<std::size_t>& shards) const;
@@ -68,11 +70,11 @@ class Stager {
   std::jthread thread_;  // last: it uses the others
 };
 
-// What StageOptions::limit_bytes comes to in a scratch folder now.
+// Returns the effective StageOptions::limit_bytes in a scratch folder now.
 std::uint64_t stage_limit_bytes(std::optional<std::uint64_t> wanted, const std::string& scratch);
 
-// Why the shards of a set are worth copying: "is on NFS", "cannot be mapped"; empty when they are
-// not.
+// Returns why the shards of a set are worth copying: "is on NFS", "cannot be mapped"; empty if they
+// are not.
 std::string reason_to_stage(const std::string& folder, const Manifest& manifest);
 
 }  // namespace retina

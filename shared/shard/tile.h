@@ -1,11 +1,11 @@
-// A tile: a record that holds a piece of a larger image (coco-pack --tile), and where it lies.
+// A tile: a record that holds a piece of a larger image (coco-pack --tile), and its place there.
 #pragma once
 
 #include <string>
 
 namespace retina {
 
-// How coco-pack cuts images into tiles; in the manifest of a set of tiles.
+// Rule for cutting images into tiles (coco-pack); in the manifest of a set of tiles.
 struct TileRule {
   int side_px = 0;
   double overlap = 0.2;     // of neighbours, as a share of the side, 0 to below 1
@@ -15,7 +15,7 @@ struct TileRule {
   friend bool operator==(const TileRule&, const TileRule&) = default;
 };
 
-// All in pixels of the whole image; the tile's own size is the record's.
+// Place of a tile, in pixels of the whole image; the tile's own size is the record's.
 struct TilePlace {
   int x = 0, y = 0;  // its upper left corner
   int image_width = 0, image_height = 0;
@@ -23,7 +23,7 @@ struct TilePlace {
   friend bool operator==(const TilePlace&, const TilePlace&) = default;
 };
 
-// "tile 800x600+1600+0", as X11 writes a rectangle.
+// Returns "tile 800x600+1600+0", as X11 writes a rectangle.
 std::string tile_text(const TilePlace& tile, int width, int height);
 
 }  // namespace retina

@@ -11,32 +11,32 @@
 namespace retina {
 namespace {
 
-// From the launcher's SIGTERM: after a second its SIGKILL follows.
+// Shortened timeout after the launcher's SIGTERM, a second after which its SIGKILL follows.
 constexpr double kShortSeconds = 2;
-// Above this many a line counts the nodes.
+// Number of nodes above which a line gives their count instead of names.
 constexpr std::size_t kNodesNamed = 4;
 constexpr char kAgain[] = "run the same command again";
 constexpr char kRaiseTimeout[] = "run the same command again, or raise --stall-timeout";
 
-// "bucket 5 of step 812".
+// Returns "bucket 5 of step 812".
 std::string place(const Entered& entered) {
   return cat(entered.operation.name(),
              entered.step > 0 ? cat(" of step ", entered.step) : " before the first step");
 }
 
-// The collective that most of the job is in, and who waits there.
+// The collective that most of the job is in, with the ranks that wait there.
 struct Front {
   const Entered* entered = nullptr;
   std::vector<const RankView*> waiting{}, behind{};  // behind: have not entered it
 };
 
-// A duration of the rank's state, as long as it must be by now.
+// Returns a duration of the rank's state, extended by the time since its last heartbeat.
 double until_now_s(double duration_s, const RankView& view, double now_s) {
   return duration_s + std::max(0.0, now_s - view.heard_s);
 }
 
-// Since anything happened on any rank: states are from different moments, so one that is in a
-// collective may be out of it already when another is seen behind it.
+// Returns the time since the last change on any rank: states are from different moments, so one
+// that is in a collective may be out of it already when another is seen behind it.
 double all_quiet_s(const std::vector<RankView>& views, double now_s) {
   double shortest_s = std::numeric_limits<double>::infinity();
   for (const RankView& view : views) {
@@ -61,8 +61,8 @@ Front find_front(const std::vector<RankView>& views) {
   return front;
 }
 
-// For whom has entered no collective after number `sequence`. Who is last heard of in an earlier
-// one does not wait there any more.
+// Returns the longest wait for a rank that has entered no collective since number `sequence`. A
+// rank whose last state is in an earlier one does not wait there any more.
 double longest_wait_s(const Front& front, std::uint64_t sequence, double now_s) {
   double longest_s = 0;
   for (const RankView* view : front.waiting) {
@@ -72,14 +72,14 @@ double longest_wait_s(const Front& front, std::uint64_t sequence, double now_s) 
   return longest_s;
 }
 
-// A mark may be in `recent` too.
+// Calls `call` for each entered collective; a mark may be in `recent` too.
 template <class Call>
 void for_each_entered(const RankState& state, const Call& call) {
   for (const Entered& entered : state.recent) call(entered);
   for (const Entered& entered : state.marks) call(entered);
 }
 
-// The first number of a collective at which ranks disagree.
+// Returns the first number of a collective at which ranks disagree.
 std::optional<std::uint64_t> first_difference(const std::vector<RankView>& views) {
   std::map<std::uint64_t, std::uint64_t> chains;  // by sequence
   std::optional<std::uint64_t> first;
@@ -98,8 +98,8 @@ bool contains(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-// "; others wait in bucket 5 of step 812", not counting the `lost` ranks: those may have entered it
-// too, after their last heartbeat.
+// Returns "; others wait in bucket 5 of step 812", not counting the `lost` ranks: those may have
+// entered it too, after their last heartbeat.
 std::string awaited(const std::vector<RankView>& views, const std::vector<int>& lost) {
   std::vector<RankView> others;
   std::copy_if(views.begin(), views.end(), std::back_inserter(others),
@@ -112,8 +112,8 @@ bool is_in_steps(const RankState& state) {
   return state.step > 0 && (is_of_step(state.phase) || is_write(state.phase));
 }
 
-// How long a rank outside collectives has made no progress. Within steps only the next collective
-// counts; a long validation makes progress with each of its batches.
+// Returns how long a rank outside collectives has made no progress. Within steps only the next
+// collective counts; a long validation makes progress with each of its batches.
 double still_for_s(const RankView& view, double now_s) {
   if (is_in_steps(view.state)) return std::numeric_limits<double>::infinity();
   return until_now_s(view.state.quiet_s, view, now_s);
@@ -155,7 +155,7 @@ std::string FailureDetector::last_seen(const RankView& view, double now_s) const
 
 std::optional<Diagnosis> FailureDetector::diagnose(const std::vector<RankView>& views,
                                                    double now_s) const {
-  // A mismatch first: it is why ranks die or stall.
+  // A mismatch comes first: it is why ranks die or stall.
   if (auto diagnosis = mismatch(views)) return diagnosis;
   if (auto diagnosis = died(views, now_s)) return diagnosis;
   if (auto diagnosis = left(views)) return diagnosis;
@@ -246,7 +246,7 @@ double FailureDetector::launcher_wait_s(const Diagnosis& diagnosis,
                                         const std::vector<RankView>& views) const {
   if (diagnosis.kind != DiagnosisKind::kSilent) return 0;
   const auto host = [&](int rank) { return hosts_.at(static_cast<std::size_t>(rank)); };
-  // A node that is still heard from is not cut off: its silent rank is only stopped.
+  // A node with another rank that still sends is not cut off: its silent rank is only stopped.
   std::set<std::string> heard;
   for (const RankView& view : views) {
     if (!contains(diagnosis.ranks, view.state.rank)) heard.insert(host(view.state.rank));
@@ -287,7 +287,7 @@ std::optional<Diagnosis> FailureDetector::silent(const std::vector<RankView>& vi
     return silence(view) > silence_limit_s(view, now_s);
   });
   if (!any) return std::nullopt;
-  // A node's ranks fall silent together, but their last heartbeats were not.
+  // A node's ranks fall silent together, although their last heartbeats came at different times.
   std::vector<int> ranks;
   const RankView* first = nullptr;
   for (const RankView& view : views) {
@@ -319,22 +319,22 @@ std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& v
                                                   double now_s) const {
   const Front front = find_front(views);
   if (front.entered == nullptr) return stalled_outside(views, now_s);
-  // Who is behind and not itself waiting in an earlier collective.
+  // Blames ranks that are behind and not waiting in an earlier collective themselves.
   std::vector<const RankView*> blamed;
   std::copy_if(front.behind.begin(), front.behind.end(), std::back_inserter(blamed),
                [](const RankView* view) { return view->state.in_collective == 0; });
-  // Everybody is inside: those in the oldest collective cannot get out.
+  // All ranks are in collectives: those in the oldest one cannot get out.
   const bool all_inside = blamed.empty();
   if (all_inside) {
     const bool any_silent = std::any_of(
         views.begin(), views.end(), [&](const RankView& view) { return is_silent(view, now_s); });
-    if (any_silent) return std::nullopt;  // one may be missing after all
+    if (any_silent) return std::nullopt;  // a silent one may be missing after all
     std::uint64_t oldest = front.entered->sequence;
     for (const RankView* view : front.waiting) oldest = std::min(oldest, view->state.sequence);
     std::copy_if(front.waiting.begin(), front.waiting.end(), std::back_inserter(blamed),
                  [&](const RankView* view) { return view->state.sequence == oldest; });
   }
-  // Inside, the time counts from when the last one entered; behind, without what is excused.
+  // Inside, the time counts from when the last one entered; behind, without excused time.
   double limit_s = 0, excused_s = 0, still_s = 0;
   std::uint64_t entered = all_inside ? 0 : front.entered->sequence;
   for (const RankView* view : blamed) {
@@ -359,7 +359,7 @@ std::optional<Diagnosis> FailureDetector::stalled(const std::vector<RankView>& v
                    .hint = kRaiseTimeout};
 }
 
-// Nobody waits in a collective, but nothing happens either.
+// Diagnoses a stall in which no rank waits in a collective, but nothing happens either.
 std::optional<Diagnosis> FailureDetector::stalled_outside(const std::vector<RankView>& views,
                                                           double now_s) const {
   const bool others_left = std::any_of(views.begin(), views.end(),
@@ -410,7 +410,7 @@ std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& 
                           " s; after ", shortest(options_.stall_timeout_s),
                           " s (--stall-timeout) it is taken for lost"));
     }
-    if (is_silent(view, now_s)) continue;  // its disk may be as good as ever
+    if (is_silent(view, now_s)) continue;  // its disk may be fine
     if (!is_write(state.phase) && state.phase != Phase::kDataWait) continue;
     if (state.in_collective != 0 || state.in_phase_s <= options_.straggler_warning_s) continue;
     if (!warned_.insert({state.rank, state.sequence}).second) continue;

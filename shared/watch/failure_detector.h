@@ -1,5 +1,5 @@
-// Who is to blame: from the states of the ranks to one line. No clock, no sockets: the caller
-// says what time it is, so every rule is tested with recorded states.
+// Failure detector: from the states of the ranks to a diagnosis of one line. No clock, no sockets:
+// the caller passes the time, so every rule is tested with recorded states.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace retina {
 
-// A rank's last state and when it came.
+// A rank's last state and the time when it came.
 struct RankView {
   RankState state{};
   double heard_s = 0;  // on the caller's clock
@@ -26,34 +26,36 @@ enum class DiagnosisKind { kDied, kSilent, kMismatch, kLeft, kStalled };
 
 struct Diagnosis {
   DiagnosisKind kind = DiagnosisKind::kDied;
-  std::vector<int> ranks{};  // to blame; of a mismatch, the smaller side
+  std::vector<int> ranks{};  // ranks to blame; of a mismatch, the smaller side
   std::string message{};     // one line
   std::string hint{};
 };
 
 class FailureDetector {
  public:
-  // `hosts`: the name of every rank's node.
+  // Takes the name of every rank's node in `hosts`.
   FailureDetector(WatchOptions options, std::vector<std::string> hosts);
 
-  // Nothing: all is well as far as can be seen. `views` may cover some ranks only, those that have
-  // been heard from.
+  // Returns nothing if no rank looks lost. `views` may cover only those ranks that have been heard
+  // from.
   std::optional<Diagnosis> diagnose(const std::vector<RankView>& views, double now_s) const;
 
-  // The same for ranks that died or fell silent alone.
+  // Diagnoses only ranks that died or fell silent.
   std::optional<Diagnosis> lost(const std::vector<RankView>& views, double now_s) const;
 
-  // The launcher may be ending this process, in a second: for a moment, ranks that were silent
-  // before `now_s` are given up sooner. It may also have asked only for a checkpoint.
+  // Shortens timeouts for a moment: the launcher may be ending this process, in a second, so ranks
+  // that were silent before `now_s` are given up sooner. It may also have asked only for a
+  // checkpoint.
   void shorten_timeouts(double now_s);
 
-  // Seconds that the launcher has to end the job after `diagnosis`.
+  // Returns the seconds that the launcher has to end the job after `diagnosis`.
   double launcher_wait_s(const Diagnosis& diagnosis, const std::vector<RankView>& views) const;
 
-  // New ones only: silent ranks, stragglers and slow disks, each rank once per collective.
+  // Returns new warnings only: silent ranks, stragglers and slow disks, each rank once per
+  // collective.
   std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
 
-  // "rank 3 (node-b)", "ranks 2, 3 (node-b)", "64 ranks on 8 nodes (512-575)".
+  // Returns "rank 3 (node-b)", "ranks 2, 3 (node-b)", "64 ranks on 8 nodes (512-575)".
   std::string names(const std::vector<int>& ranks) const;
 
  private:
@@ -65,7 +67,8 @@ class FailureDetector {
   std::optional<Diagnosis> stalled(const std::vector<RankView>& views, double now_s) const;
   std::optional<Diagnosis> stalled_outside(const std::vector<RankView>& views, double now_s) const;
   double silence_limit_s(const RankView& view, double now_s) const;
-  // Silent for a few periods: it will be heard again, or be diagnosed as lost, before long.
+  // Returns true if the rank has been silent for a few periods: it will be heard again, or be
+  // diagnosed as lost, before long.
   bool is_silent(const RankView& view, double now_s) const;
   double stall_limit_s(const RankState& state) const;
   std::string last_seen(const RankView& view, double now_s) const;

@@ -11,7 +11,7 @@ namespace retina {
 namespace {
 
 constexpr double kPendingSeconds = 5;
-// Strangers, beside a job's own ranks.
+// Limit of unknown peers, beside a job's own ranks.
 constexpr std::size_t kMaxStrangers = 64;
 
 }  // namespace
@@ -45,10 +45,10 @@ void Hub::welcome(double now_s) {
     const bool known = greeting && greeting->token == context_.job &&
                        greeting->size == context_.size && greeting->rank > 0 &&
                        greeting->rank < context_.size;
-    pending.since_s = -1e9;  // decided: it leaves the list below
+    pending.since_s = -1e9;  // decided: it is removed from the list below
     if (!known || pending.connection.ended()) continue;
     Peer& peer = peers_[static_cast<std::size_t>(greeting->rank)];
-    // It greets again when it was not answered in time.
+    // A rank greets again if it was not answered in time.
     if (peer.connection && (peer.heard || !peer.connection->ended())) continue;
     peer.view.gone = false;
     pending.connection.send(encode(FrameType::kWelcome, *greeting));
@@ -79,7 +79,8 @@ void Hub::take(Peer& peer, const Frame& frame, double now_s) {
   }
 }
 
-// A rank may be lost before its first heartbeat.
+// Starts the silence of ranks that have not sent anything: one may be lost before its first
+// heartbeat.
 void Hub::expect_all(double now_s) {
   expects_all_ = true;
   for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
@@ -133,7 +134,7 @@ void Hub::look(double now_s, bool beaten) {
   if (!beaten && !changed_) return;
   changed_ = false;
   const std::vector<RankView> all = views(now_s);
-  // mpirun may find a cut network first. It ends its ranks, SIGTERM and a second later SIGKILL,
+  // mpirun may notice a cut network first. It ends its ranks, SIGTERM and a second later SIGKILL,
   // and says neither which are lost nor what they were doing.
   if (stop_signal() == SIGTERM) detector_.shorten_timeouts(now_s);
   const auto diagnosis = detector_.diagnose(all, now_s);
@@ -147,7 +148,7 @@ void Hub::look(double now_s, bool beaten) {
     return;
   }
   if (was_given_up(now_s)) {
-    // Of this node's ranks it is known whether one has said so; those of others may have.
+    // On this node it is known whether a rank has reported already; ranks of other nodes may have.
     const bool are_here = std::all_of(
         diagnosis->ranks.begin(), diagnosis->ranks.end(),
         [&](int rank) { return context_.hosts.at(static_cast<std::size_t>(rank)) == own_host(); });

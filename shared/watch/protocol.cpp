@@ -164,7 +164,7 @@ void Connection::read() {
     const ssize_t size = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (size > 0) {
       reader_.add(buffer.data(), static_cast<std::size_t>(size));
-      if (static_cast<std::size_t>(size) < buffer.size()) break;  // there is no more
+      if (static_cast<std::size_t>(size) < buffer.size()) break;  // nothing more to read
     } else if (size < 0 && errno == EINTR) {
       continue;
     } else {
@@ -205,7 +205,7 @@ void Connection::flush() {
     } else if (size < 0 && errno == EINTR) {
       continue;
     } else {
-      // A dead peer is found by reading: what it sent last must not be lost.
+      // A dead peer is found by reading: its last message must not be lost.
       if (size < 0 && errno != EAGAIN && errno != EWOULDBLOCK) out_.clear();
       break;
     }

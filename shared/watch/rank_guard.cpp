@@ -12,7 +12,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// What one wait may count for: after a longer one the process was not running.
+// Longest time that one wait may count for: during a longer one the process was not running.
 constexpr double kLookSeconds = 0.5;
 
 }  // namespace

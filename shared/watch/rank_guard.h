@@ -1,5 +1,5 @@
-// A limit on what the ranks do together while no watch looks after them: MPI's start and end, and
-// the time until they have found each other.
+// A limit on joint work of the ranks while no watch guards them: MPI's start and end, and the time
+// until they have found each other.
 #pragma once
 
 #include <condition_variable>
@@ -12,14 +12,14 @@
 
 namespace retina {
 
-// A thread that gets no signals: the program's handlers run where they always did.
+// Starts a thread that gets no signals: the program's handlers run where they always did.
 std::thread signal_free_thread(std::function<void()> body);
 
 struct GuardTerms {
   int rank = 0;
   double limit_s = 60;
-  // How much longer each of ranks 1 and 2 waits than the one before. One rank reports: rank 0, or
-  // rank 1 when rank 0 is the one that stands still.
+  // Extra wait of each of ranks 1 and 2 over the one before. One rank reports: rank 0, or rank 1 if
+  // rank 0 is the one that stands still.
   double second_s = 2.5;
   std::string what{};  // "MPI has not started on every rank"; " within 60 s" follows
   std::string hint{};

@@ -13,13 +13,14 @@ namespace {
 constexpr double kConnectSeconds = 1;
 constexpr int kRoundsInVain = 5;
 constexpr std::chrono::milliseconds kBetweenRounds(100);
-// Between two ranks: all at once would be more than the hub's queue holds (net.core.somaxconn, on
-// older kernels 128), and whoever does not get in waits for its kernel's next try.
+// Delay between two ranks: all at once would be more than the hub's queue holds
+// (net.core.somaxconn, on older kernels 128), and a rank that does not get in waits for its
+// kernel's next try.
 constexpr std::chrono::microseconds kBetweenRanks(200);
-// Of the join limit: after that the job goes on unwatched rather than ending.
+// Share of the join limit; after that the job continues without a watch rather than ending.
 constexpr double kJoinShare = 0.8;
 
-// Says hello and waits for the hub's welcome.
+// Sends a greeting and waits for the hub's welcome.
 bool greet(Connection& connection, const WatchContext& context) {
   const Greeting greeting{.token = context.job, .rank = context.rank, .size = context.size};
   connection.send(encode(FrameType::kHello, greeting));
@@ -87,9 +88,10 @@ void Spoke::beat(double) {
 
 void Spoke::look(double now_s, bool) {
   if (context_.stop) return;
-  // The hub diagnoses everything else; here, whether the hub is there.
+  // The hub diagnoses everything else; this checks only whether the hub is there.
   std::vector<RankView> both{hub_, {.state = context_.activity->state(), .heard_s = now_s}};
-  // It may go only after it has said that all have left: this rank waits for that message.
+  // The hub may leave only after it has announced that all have left: this rank waits for that
+  // message.
   if (!context_.all_left) both[0].state.left = 0;
   const auto diagnosis = detector_.lost(both, now_s);
   if (!diagnosis) {
@@ -98,7 +100,7 @@ void Spoke::look(double now_s, bool) {
   }
   if (!lost_since_s_) lost_since_s_ = now_s;
   if (now_s - *lost_since_s_ < report_delay_s()) return;
-  // The hub may have reported this rank; on its own node that is known.
+  // The hub may have reported this rank; on its own node that would be known.
   const bool is_reported = diagnosis->kind == DiagnosisKind::kDied && was_given_up(now_s) &&
                            context_.hosts.at(0) != own_host();
   if (!is_reported && claim_diagnosis()) {
@@ -107,8 +109,9 @@ void Spoke::look(double now_s, bool) {
   suppress_reports(lost_rank_notice(detector_.launcher_wait_s(*diagnosis, both)), now_s);
 }
 
-// The lowest rank that the hub could still hear reports at once. It may have been lost with the
-// hub's node: then one on another node does, before every node has to.
+// Returns the delay before this rank reports. The lowest rank that the hub could still hear reports
+// at once. It may have been lost with the hub's node: then one on another node does, before every
+// node has to.
 double Spoke::report_delay_s() const {
   if (last_.first_heard == 0 || last_.first_heard == context_.rank) return 0;
   return context_.options.second_s * (last_.first_elsewhere == context_.rank ? 0.5 : 1);

@@ -22,7 +22,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// Of rank 0: shards, logs, MPI.
+// Open files of rank 0 besides connections: shards, logs, MPI.
 constexpr int kOtherFiles = 128;
 
 std::vector<std::string> words(const std::string& text) {
@@ -38,20 +38,22 @@ std::vector<std::string> exchange_hosts(Communicator& communicator) {
   return words(communicator.broadcast(all, 0));
 }
 
-// Removed by the launcher at the job's end; where there is none, an empty file may stay in $TMPDIR.
+// Returns a folder that the launcher removes at the job's end; without one, an empty file may stay
+// in $TMPDIR.
 std::string job_folder() {
   const char* folder = std::getenv("PMIX_SERVER_TMPDIR");
   return folder != nullptr ? folder : default_scratch();
 }
 
-// Where the hub listens and what it wants to hear, as rank 0 tells the others.
+// Addresses and token of the hub, as rank 0 sends them to the others.
 struct Endpoint {
   std::uint64_t job = 0;
   std::uint16_t port = 0;
   std::vector<std::string> addresses{};  // empty: there is no socket
 };
 
-// Rank 0 has a connection to every other rank. The program has raised its limit as far as it may.
+// Throws if rank 0 cannot open a connection to every other rank. The program has raised its limit
+// as far as it may.
 void check_open_files(int ranks) {
   struct rlimit limit {};
   const auto needed = static_cast<rlim_t>(ranks + kOtherFiles);
@@ -62,7 +64,7 @@ void check_open_files(int ranks) {
               "raise its hard limit: `ulimit -Hn`");
 }
 
-// Collective. Rank 0 fills `listener`.
+// Returns the hub's endpoint on every rank; rank 0 fills `listener`. Collective.
 Endpoint exchange_endpoint(Communicator& communicator, Listener& listener,
                            const WatchHandler& handler) {
   std::string text;  // "token port address ..."
@@ -100,7 +102,7 @@ struct Watch::Parts {
   void start_thread() {
     thread = signal_free_thread([this] { loop->run(); });
   }
-  // Makes this rank's loop; false where there is no connection between it and the hub.
+  // Makes this rank's loop; returns false if there is no connection between it and the hub.
   bool join(Endpoint endpoint, Listener listener) {
     if (endpoint.addresses.empty()) return false;
     context.job = endpoint.job;
@@ -109,7 +111,7 @@ struct Watch::Parts {
       start_thread();
       return true;
     }
-    // On the same node the last one, 127.0.0.1, always answers.
+    // On the same node the last address, 127.0.0.1, always answers.
     if (context.hosts.at(static_cast<std::size_t>(context.rank)) == context.hosts.at(0)) {
       std::reverse(endpoint.addresses.begin(), endpoint.addresses.end());
     }
@@ -130,7 +132,7 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
                                  "run the same command again",
                          .exit_code = exit_code(ErrorKind::kRankFailure)},
                         handler);
-  // From here on an exception ends the thread that may run by then.
+  // From here on an exception ends the thread if it runs by then.
   std::unique_ptr<Watch> watch(new Watch(std::make_unique<Parts>()));
   Parts& parts = *watch->parts_;
   WatchContext& context = parts.context;
@@ -143,7 +145,7 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
   context.activity = parts.activity.get();
   context.wake = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   context.hosts = exchange_hosts(communicator);
-  // All ranks have a connection, or the job goes on without a watch.
+  // Either all ranks have a connection, or the job continues without a watch.
   Listener listener;
   Endpoint endpoint = exchange_endpoint(communicator, listener, handler);
   const bool joined = parts.join(std::move(endpoint), std::move(listener));
@@ -181,11 +183,11 @@ void Watch::leave() {
 void Watch::fail(int code) {
   parts_->context.failing = code;
   parts_->wake();
-  // The others must know before their connections to this process end.
+  // The others must be told before their connections to this process end.
   for (int i = 0; i < 500 && !parts_->context.failure_sent; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // This error follows from what the diagnosis reports, and the watch thread ends this process
+  // This error is a consequence of the diagnosed failure, and the watch thread ends this process
   // soon: with MPI_Abort now, an mpirun that waits for a node that is cut off would end it before
   // it can end that mpirun.
   if (parts_->context.diagnosis_known && !parts_->context.failure_sent) {

@@ -1,6 +1,7 @@
-// Never hang: a thread in every rank, independent of MPI, tells rank 0 four times a second what the
-// rank is doing, and rank 0 tells all. A rank that died, stopped, was cut off, left early, calls a
-// different collective from the others or stalls ends the whole job with one line that names it.
+// Never hang: a thread in every rank, independent of MPI, sends the rank's activity to rank 0 four
+// times a second, and rank 0 sends its own to all. A rank that died, stopped, was cut off, left
+// early, calls a different collective from the others or stalls ends the whole job with one line
+// that names it.
 //
 // Rank 0's thread is the hub: every other rank, a spoke, has one TCP connection to it. The hub
 // watches the spokes, the spokes watch the hub; so each side of a cut network ends by itself.
@@ -16,10 +17,10 @@
 
 namespace retina {
 
-// What the program does for its watch. Called on the watch thread, while the main thread may be
+// Functions of the program for its watch. Called on the watch thread, while the main thread may be
 // stuck in MPI or in a disk.
 struct WatchHandler {
-  // Logs the diagnosis: of all ranks that can talk to each other, one is asked.
+  // Logs the diagnosis: called on one of all ranks that can communicate.
   std::function<void(const std::string& message, const std::string& hint)> report;
   std::function<void(const std::string& message)> warn;
   // Ends the launcher, which waits for a node that is cut off.
@@ -30,25 +31,26 @@ struct WatchHandler {
 
 class Watch {
  public:
-  // Collective. Nothing for a single rank, and where the ranks cannot reach each other by TCP: rank
-  // 0 then warns.
+  // Starts a watch; collective. Returns nothing for a single rank, and if the ranks cannot reach
+  // each other by TCP: rank 0 then warns.
   static std::unique_ptr<Watch> start(Communicator& communicator, const WatchOptions& options,
                                       const WatchHandler& handler);
-  // Stops the thread: the normal end.
+  // Stops the thread at a normal end.
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
   Activity& activity();
-  // This rank calls no more collectives; returns when that holds for every rank. Before
-  // MPI_Finalize: a process that ends while others are in there can leave mpirun of Open MPI 4.1
-  // hanging (PMIx 4.2 locks itself out in PMIx_server_finalize).
+  // Announces that this rank calls no more collectives; returns once that holds for every rank.
+  // Call it before MPI_Finalize: a process that ends while others are in there can leave mpirun of
+  // Open MPI 4.1 hanging (PMIx 4.2 deadlocks in PMIx_server_finalize).
   void leave();
-  // This rank's program ends with an error that it has reported: the others end silently. To be
-  // called before MPI_Abort; when that does not end the process within 5 s, the watch does.
+  // Announces that this rank's program ends with an error that it has reported: the others end
+  // silently. Call it before MPI_Abort; if that does not end the process within 5 s, the watch
+  // does.
   void fail(int code);
-  // A collective has failed: another rank is the cause. Waits for the diagnosis, which ends this
-  // process; returns when there is none within the limits.
+  // Waits for the diagnosis of a failed collective, whose cause is another rank; the diagnosis ends
+  // this process. Returns if there is none within the limits.
   void await_diagnosis();
 
  private:

@@ -15,16 +15,16 @@
 namespace retina {
 namespace {
 
-// For the launcher to end a process whose job has failed, before it ends itself.
+// Time for the launcher to end a process whose job has failed, before it ends itself.
 constexpr int kLauncherMs = 5000;
-// For the peers to read the last words before this process is gone.
+// Time for the peers to read the last message before this process is gone.
 constexpr double kDrainSeconds = 0.3;
-// Between two looks at the sockets, for each rank of the job: of a thousand, 20 ms. To look at them
-// all for each of their four thousand heartbeats a second took a third of a core.
+// Interval between two checks of the sockets, for each rank of the job: for a thousand, 20 ms.
+// Checking them all for each of their four thousand heartbeats a second took a third of a core.
 constexpr double kLookSecondsPerRank = 20e-6;
-// A loop that comes back later than this was not running.
+// Delay above which the loop was not running.
 constexpr double kGapSeconds = 1;
-// Between a rank that gives another one up and the next that does.
+// Time between a rank that gives another one up and the next that does.
 constexpr double kGiveUpSeconds = 2.5;
 
 }  // namespace
@@ -41,7 +41,7 @@ void WatchLoop::run() {
     last_s = now_s;
     receive(now_s);
     if (context_.failing >= 0 && !suppresses_reports()) pass_on_failure(now_s);
-    // The job ends, its reason is known: only this process's own end is left to do.
+    // The job ends and its reason is known: only this process's own end remains.
     if (suppresses_reports()) {
       if (now_s > *suppressed_until_s_) {
         if (end_notice_.is_cut_off != 0) context_.handler.end_launcher();
@@ -58,11 +58,12 @@ void WatchLoop::run() {
     look(now_s, beaten);
   }
   if (ended_ || suppresses_reports()) return;
-  beat(now_seconds());  // the last words: that this rank has left
+  beat(now_seconds());  // the last message: that this rank has left
   drain();
 }
 
-// The whole job may have stood still (docker pause, a suspended batch job): nobody stalled.
+// Excludes a gap in which the whole job may have stood still (docker pause, a suspended batch job):
+// no rank stalled.
 void WatchLoop::notice_gap(double gap_s, double now_s) {
   if (gap_s <= kGapSeconds) return;
   context_.activity->exclude_gap(gap_s);
@@ -71,7 +72,7 @@ void WatchLoop::notice_gap(double gap_s, double now_s) {
   if (gap_s > std::max(limit_s / 2, limit_s - kGiveUpSeconds)) awake_since_s_ = now_s;
 }
 
-// This rank has reported an error of its own: the others end silently.
+// Tells the other ranks to end silently: this one has reported an error of its own.
 void WatchLoop::pass_on_failure(double now_s) {
   const EndNotice notice{.exit_code = context_.failing, .wait_ms = kLauncherMs};
   send_to_all(encode(FrameType::kEnd, notice));
@@ -125,7 +126,7 @@ void WatchLoop::wait(double until_s) {
     ::poll(list.data(), list.size(), static_cast<int>(left_s * 1e3) + 1);
   };
   add(context_.wake.get(), POLLIN);
-  // Ranks that still have to join wait in a queue that may be short (net.core.somaxconn).
+  // Ranks that have yet to join wait in a queue that may be short (net.core.somaxconn).
   if (context_.all_joined) {
     poll_until(std::min(until_s, last_look_s_ + context_.size * kLookSecondsPerRank));
   }
@@ -133,7 +134,7 @@ void WatchLoop::wait(double until_s) {
   const std::size_t before = list.size();
   const std::vector<Connection*> all = connections();
   for (const Connection* connection : all) {
-    // Without a descriptor poll looks at nothing.
+    // poll ignores a negative descriptor.
     add(connection->ended() ? -1 : connection->fd(),
         static_cast<short>(POLLIN | (connection->has_unsent() ? POLLOUT : 0)));
   }
@@ -150,7 +151,7 @@ void WatchLoop::wait(double until_s) {
 
 void WatchLoop::end_process(int code) {
   ended_ = true;
-  context_.stop = true;  // for a handler that returns
+  context_.stop = true;  // in case the handler returns
   context_.handler.end(code);
 }
 

@@ -1,4 +1,4 @@
-// The two watch threads, hub (rank 0) and spoke (every other rank); seen by watch.cpp and tests
+// The two watch threads, hub (rank 0) and spoke (every other rank); used by watch.cpp and tests
 // only.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// What the main thread and the watch thread share.
+// State shared by the main thread and the watch thread.
 struct WatchContext {
   WatchOptions options;
   WatchHandler handler;
@@ -31,41 +31,44 @@ struct WatchContext {
   std::atomic<bool> diagnosis_known{false};  // this process ends without another message
 };
 
-// What hub and spoke have in common.
+// The common part of hub and spoke.
 class WatchLoop {
  public:
   explicit WatchLoop(WatchContext& context);
   virtual ~WatchLoop() = default;
-  // Until `context.stop`.
+  // Runs until `context.stop`.
   void run();
 
  protected:
   virtual std::vector<Connection*> connections() = 0;
   virtual int listener() const { return -1; }
-  // Takes what the connections have read.
+  // Takes the messages that the connections have read.
   virtual void receive(double now_s) = 0;
-  // Every period: heartbeats out.
+  // Sends heartbeats, every period.
   virtual void beat(double now_s) = 0;
-  // After each: whether something is wrong.
+  // Checks after each wait whether something is wrong.
   virtual void look(double now_s, bool beaten) = 0;
-  // Ends all connections once the peers have read what was sent: closing one with unread data would
-  // reset it, and the last words would be lost.
+  // Ends all connections once the peers have read everything sent: closing one with unread data
+  // would reset it, and the last message would be lost.
   void drain();
-  // This process slept for `gap_s`: silence of others during that time means nothing.
+  // Excludes `gap_s`, in which this process slept: silence of others during that time means
+  // nothing.
   virtual void exclude_gap(double gap_s) = 0;
 
   void send_to_all(const std::string& frame);
   void end_process(int code);
-  // Somebody has reported why the job ends; its launcher ends this process, or it does so itself.
+  // Suppresses further reports once the reason for the job's end is reported; the launcher ends
+  // this process, or it does so itself.
   void suppress_reports(const EndNotice& notice, double now_s);
-  // What ends a job whose launcher has `launcher_wait_s` to do so first.
+  // Returns the notice that ends a job whose launcher has `launcher_wait_s` to do so first.
   static EndNotice lost_rank_notice(double launcher_wait_s);
   bool suppresses_reports() const { return suppressed_until_s_.has_value(); }
-  // This process stood still until just now, for about as long as others wait. Ranks that are gone
-  // now have left because of that and said so, or were lost in that time.
+  // Returns true if this process stood still until just now, for about as long as others wait.
+  // Ranks that are gone now have left because of that and reported it, or were lost in that time.
   bool was_given_up(double now_s) const;
   const std::string& own_host() const;
-  // One rank of a node reports a lost one; true also where they cannot agree on one.
+  // Returns true if this rank reports a lost one for its node; true also if the ranks cannot agree
+  // on one.
   bool claim_diagnosis() const;
 
   WatchContext& context_;
@@ -115,7 +118,7 @@ class Hub : public WatchLoop {
   std::vector<Peer> peers_;  // by rank; that of rank 0 is unused
   FailureDetector detector_;
   bool expects_all_ = false;
-  bool changed_ = false;  // a connection has ended since the last look
+  bool changed_ = false;  // a connection has ended since the last check
 };
 
 class Spoke : public WatchLoop {
@@ -134,13 +137,13 @@ class Spoke : public WatchLoop {
 
   Connection connection_;
   RankView hub_;
-  HubState last_{};  // what it said last
+  HubState last_{};  // its last state
   FailureDetector detector_;
   std::optional<double> lost_since_s_;
 };
 
-// Connects to the hub at any of `addresses` and says who this is, again for most of the join limit
-// while the hub does not answer. Nothing in the end, or soon when no address can be connected to.
+// Connects to the hub at any of `addresses` and greets, repeatedly for most of the join limit while
+// the hub does not answer. Returns nothing in the end, or soon if no address can be connected to.
 std::optional<Connection> join_hub(const WatchContext& context,
                                    const std::vector<std::string>& addresses, std::uint16_t port);
 

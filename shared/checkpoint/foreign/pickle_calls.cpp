@@ -1,5 +1,5 @@
-// Stands in for Python's calls: each allowed name gives plain data, all others are refused: a
-// pickle that names os.system is refused at that name.
+// Replaces Python's calls: each allowed name gives plain data, all others are refused: a pickle
+// that names os.system is refused at that name.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -15,14 +15,14 @@ namespace {
 using enum PickleKind;
 using Element = ElementKind;
 
-// What a name of the allow-list stands for.
+// Meaning of a name of the allow-list.
 enum class GlobalKind : std::uint8_t {
   kOrderedDict,    // () or (list of pairs,)
   kRebuildTensor,  // (storage, offset, sizes, strides, ...)
   kWrapTensor,     // (tensor, ...): _rebuild_parameter, Parameter
   kTuple,          // (sequence,): torch.Size
   kStorage,        // the type of a storage; never called
-  kInert,          // whatever it makes, no tensor depends on it
+  kInert,          // no tensor depends on the result
 };
 
 struct PickleGlobal {
@@ -33,7 +33,7 @@ struct PickleGlobal {
 
 constexpr std::array kGlobals = {
     PickleGlobal{"collections", "OrderedDict", GlobalKind::kOrderedDict},
-    // "_rebuild_tensor" is what PyTorch before 0.4 wrote.
+    // "_rebuild_tensor" was written by PyTorch before 0.4.
     PickleGlobal{"torch._utils", "_rebuild_tensor", GlobalKind::kRebuildTensor},
     PickleGlobal{"torch._utils", "_rebuild_tensor_v2", GlobalKind::kRebuildTensor},
     PickleGlobal{"torch._utils", "_rebuild_parameter", GlobalKind::kWrapTensor},
@@ -50,7 +50,7 @@ constexpr std::array kGlobals = {
     PickleGlobal{"torch", "CharStorage", GlobalKind::kStorage, Element::kInt8},
     PickleGlobal{"torch", "ByteStorage", GlobalKind::kStorage, Element::kUint8},
     PickleGlobal{"torch", "BoolStorage", GlobalKind::kStorage, Element::kBool},
-    // What training checkpoints hold besides their tensors: options, counters, devices.
+    // Other content of training checkpoints: options, counters, devices.
     PickleGlobal{"argparse", "Namespace"},
     PickleGlobal{"collections", "Counter"},
     PickleGlobal{"collections", "defaultdict"},
@@ -67,7 +67,7 @@ const PickleGlobal& global_at(std::int64_t place) {
   return kGlobals.at(static_cast<std::size_t>(place));
 }
 
-// Argument `index` of the tuple `arguments`, which must be of `kind`.
+// Returns argument `index` of the tuple `arguments`, which must be of `kind`.
 PickleRef argument(PickleStack& stack, PickleRef arguments, std::size_t index, PickleKind kind) {
   const std::vector<PickleRef>& items = stack.at(arguments).items;
   if (index >= items.size() || stack.at(items[index]).kind != kind) {
@@ -76,7 +76,7 @@ PickleRef argument(PickleStack& stack, PickleRef arguments, std::size_t index, P
   return items[index];
 }
 
-// Content of an OrderedDict: Python 2 gave it as one list of [key, value] lists.
+// Returns the content of an OrderedDict: Python 2 gave it as one list of [key, value] lists.
 std::vector<PickleRef> pairs_of(PickleStack& stack, PickleRef arguments) {
   std::vector<PickleRef> items;
   if (stack.at(arguments).items.empty()) return items;
@@ -145,7 +145,7 @@ void call_global(PickleStack& stack, bool as_new_object) {
   throw PickleProblem{"the pickle calls a storage type"};
 }
 
-// The state of anything but an empty Parameter holds no tensor of a state dict.
+// Applies BUILD: only the state of an empty Parameter holds a tensor of a state dict.
 void apply_state(PickleStack& stack) {
   const PickleRef state = stack.pop(), target = stack.top();
   if (stack.at(target).kind != kShell) return;
@@ -155,7 +155,7 @@ void apply_state(PickleStack& stack) {
   stack.at(target) = std::move(tensor);
 }
 
-// The id is ('storage', type, key, location, elements[, view]).
+// Pushes a storage; its id is ('storage', type, key, location, elements[, view]).
 void push_storage(PickleStack& stack) {
   const PickleRef id = stack.pop();
   if (stack.at(id).kind != kTuple || stack.at(argument(stack, id, 0, kText)).text != "storage") {

@@ -119,7 +119,7 @@ class Reader {
     stack_.append(items, kind);
   }
 
-  // What one byte of the pickle says to do, under pickletools' name.
+  // A byte of the pickle and its action, under pickletools' name.
   struct Opcode {
     unsigned char code;
     void (*act)(Reader&);
@@ -176,7 +176,7 @@ const Reader::Opcode Reader::kOpcodes[] = {
     {0x90, [](Reader& r) { r.append_bracket(kInert); }},  // ADDITEMS
     {'s', [](Reader& r) { r.set_item(); }},               // SETITEM
     {'u', [](Reader& r) { r.append_bracket(kDict); }},    // SETITEMS
-    // What would call Python.
+    // Opcodes that would call Python.
     {'c', [](Reader& r) { r.push_line_global(); }},          // GLOBAL
     {0x93, [](Reader& r) { r.push_stack_global(); }},        // STACK_GLOBAL
     {'R', [](Reader& r) { call_global(r.stack_, false); }},  // REDUCE

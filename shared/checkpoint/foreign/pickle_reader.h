@@ -1,6 +1,6 @@
 // Reads a Python pickle (protocols 2 to 5) as torch.save writes it, into plain data. First stage of
-// retina-convert --import, on bytes that anybody may have made: it calls nothing, takes only the
-// names of pickle_calls.cpp, and uses memory in proportion to the pickle's length.
+// retina-convert --import, on untrusted bytes: it calls nothing, accepts only the names of
+// pickle_calls.cpp, and uses memory in proportion to the pickle's length.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace retina {
 
-// Element types of storages that an import takes.
+// Element types of storages that can be imported.
 enum class ElementKind : std::uint8_t {
   kFloat32,
   kFloat64,
@@ -31,7 +31,7 @@ enum class PickleKind : std::uint8_t {
   kNone,
   kBool,     // integer
   kInt,      // integer
-  kFloat,    // its value is dropped: no tensor depends on one
+  kFloat,    // without its value: no tensor depends on it
   kBigInt,   // text: little-endian two's complement, more than 8 bytes
   kText,     // text, str or bytes
   kTuple,    // items
@@ -55,7 +55,8 @@ struct PickleValue {
   std::vector<PickleRef> items{};
 };
 
-// All values of one pickle. They refer to each other by place, in cycles too: walk a known depth.
+// Holds all values of one pickle. They refer to each other by place, possibly in cycles: walk to a
+// known depth only.
 struct PickleDocument {
   std::vector<PickleValue> values{};
   PickleRef root = 0;
@@ -64,16 +65,17 @@ struct PickleDocument {
   const PickleValue& at(PickleRef ref) const { return values[ref]; }
 };
 
-// Far above any real file (ResNet-152's training checkpoint: 60,000 values), far below trouble.
+// Limits far above any real file (ResNet-152's training checkpoint: 60,000 values), far below
+// trouble.
 struct PickleLimits {
-  std::size_t max_values = 2'000'000;  // also of items that copies take, and of memo places
+  std::size_t max_values = 2'000'000;  // counts items of copies and memo places, too
   std::size_t max_brackets = 1000;     // open at a time
   std::size_t max_text_bytes = 1 << 20;
 };
 
-// Reads the pickle that starts `bytes`; what comes after its end is left to the caller. Texts of
-// the result point into `bytes`. Memory: at most 256 bytes for each byte of the pickle, whatever
-// it says. Throws Error{kData} beginning with `subject`: cut short, an opcode or a name that is not
+// Reads the pickle at the start of `bytes`; bytes after its end are left to the caller. Texts of
+// the result point into `bytes`. Memory: at most 256 bytes for each byte of the pickle, whatever it
+// says. Throws Error{kData} beginning with `subject`: cut short, an opcode or a name that is not
 // allowed, a limit, a stack that does not fit.
 PickleDocument read_pickle(std::string_view bytes, const std::string& subject,
                            const PickleLimits& limits = {});

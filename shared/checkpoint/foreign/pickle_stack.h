@@ -1,4 +1,4 @@
-// The state of a pickle being read: values made so far, the stack with its brackets, the memo, and
+// The state of a pickle being read: the values so far, the stack with its brackets, the memo, and
 // the budget that bounds them all. The opcodes are in pickle_reader.cpp, calls in pickle_calls.cpp.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// What is wrong with a pickle; read_pickle adds the subject and the place and throws an Error.
+// A fault of a pickle; read_pickle adds the subject and the place and throws an Error.
 struct PickleProblem {
   std::string text{};
   std::string hint{};
@@ -30,22 +30,22 @@ class PickleStack {
   PickleRef top() const;
 
   void open_bracket();
-  // Everything above the last bracket, which closes.
+  // Closes the last bracket and returns everything above it.
   std::vector<PickleRef> close_bracket();
 
   void push_tuple(std::size_t count);
   // Adds `items` to the list, dict (key, value, ...) or inert value on top.
   void append(const std::vector<PickleRef>& items, PickleKind kind);
 
-  // `most`: places beyond it are refused; the pickle has fewer bytes.
+  // Memoizes the top value. Refuses places beyond `most`: the pickle has fewer bytes.
   void memoize(std::uint64_t place, std::size_t most);
   void memoize_next(std::size_t most) { memoize(memo_.size(), most); }
   void recall(std::uint64_t place);
 
-  // Copies of items cost as much as values do: a list used a million times must not multiply.
+  // Charges copied items like values: a list used a million times must not multiply.
   void spend(std::size_t count);
 
-  // Takes the one value left.
+  // Returns the document of the one value that is left.
   PickleDocument finish();
 
  private:
@@ -54,11 +54,11 @@ class PickleStack {
   const PickleLimits& limits_;
   PickleDocument document_{};
   std::vector<PickleRef> stack_{}, memo_{};
-  std::vector<std::size_t> brackets_{};  // the stack's height when each was opened
+  std::vector<std::size_t> brackets_{};  // the stack's height at the opening of each
   std::size_t spent_ = 0;
 };
 
-// What the opcodes that would call Python do instead. All throw PickleProblem.
+// Replace the opcodes that would call Python. All throw PickleProblem.
 void push_global(PickleStack& stack, std::string_view module, std::string_view name);
 void call_global(PickleStack& stack, bool as_new_object);  // REDUCE, NEWOBJ
 void apply_state(PickleStack& stack);                      // BUILD

@@ -24,7 +24,7 @@ constexpr std::uint64_t kIn64 = 0xffffffff;  // "the number is in the zip64 fiel
 constexpr std::uint64_t kZip64Field = 1;
 constexpr std::uint64_t kEncrypted = 1;
 
-// The little-endian number at `place` of bytes that are long enough.
+// Returns the little-endian number at `place` of bytes that are long enough.
 std::uint64_t number(std::string_view bytes, std::uint64_t place, std::size_t size_bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < size_bytes; ++i) {
@@ -34,7 +34,7 @@ std::uint64_t number(std::string_view bytes, std::uint64_t place, std::size_t si
   return value;
 }
 
-// LibTorch's reader finds names whatever their case.
+// Converts to lower case: LibTorch's reader finds names regardless of case.
 std::string lower_case(std::string_view name) {
   std::string lower(name);
   for (char& c : lower) {
@@ -43,7 +43,7 @@ std::string lower_case(std::string_view name) {
   return lower;
 }
 
-// What was read of a file; views of it stay valid.
+// Keeps the pieces that were read of a file; views of them stay valid.
 class FileBytes {
  public:
   explicit FileBytes(const std::string& path) : path_(path), file_(path) {}
@@ -107,8 +107,8 @@ std::string_view StoredZip::slice(std::uint64_t offset, std::uint64_t size_bytes
   return source_(offset, size_bytes);
 }
 
-// Offset of the record that closes the archive; its comment ends the file. The last signature
-// counts, as for LibTorch's reader.
+// Returns the offset of the record that closes the archive; its comment ends the file. The last
+// signature counts, as for LibTorch's reader.
 std::uint64_t StoredZip::end_record() const {
   const std::uint64_t tail_bytes = std::min(file_bytes_, kEndBytes + kMaxCommentBytes);
   const std::string_view tail = slice(file_bytes_ - tail_bytes, tail_bytes);
@@ -129,6 +129,7 @@ void StoredZip::read_directory() {
   std::uint64_t count = number(record, 10, 2), directory_bytes = number(record, 12, 4),
                 offset = number(record, 16, 4), directory_end = end;
   bool one_disk = number(record, 4, 4) == 0 && number(record, 8, 2) == count;
+  // A zip64 record in front of the end record replaces its numbers.
   if (end >= kLocatorBytes + kEnd64Bytes &&
       number(slice(end - kLocatorBytes, kLocatorBytes), 0, 4) == kLocatorSignature) {
     directory_end = end - kLocatorBytes - kEnd64Bytes;
@@ -142,6 +143,7 @@ void StoredZip::read_directory() {
     offset = number(record64, 48, 8);
     one_disk = number(record64, 16, 8) == 0 && number(record64, 24, 8) == count;
   }
+  // A gap could hide a second directory, which another reader might use.
   if (!one_disk || offset > directory_end || directory_bytes != directory_end - offset) {
     fail("damaged: its zip directory is not where it should be");
   }
@@ -153,7 +155,7 @@ void StoredZip::read_directory() {
   check_entries();
 }
 
-// What each entry allows by itself, but not all together.
+// Checks the entries against each other: each may be fine alone, but not all together.
 void StoredZip::check_entries() const {
   std::set<std::string> names;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
@@ -171,7 +173,7 @@ void StoredZip::check_entries() const {
   }
 }
 
-// Takes the directory's entry at `place`; returns where the next begins.
+// Adds the directory's entry at `place`; returns where the next begins.
 std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t place) {
   // The directory's fields.
   if (place + kEntryBytes > directory.size() || number(directory, place, 4) != kEntrySignature) {
@@ -186,7 +188,7 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
   if (entry_end > fields.size()) fail("damaged: an entry of its zip directory is cut short");
   const std::string_view name = fields.substr(kEntryBytes, static_cast<std::size_t>(name_bytes));
 
-  // Numbers of 64 bits replace those that do not fit.
+  // 64-bit numbers replace those that do not fit.
   std::string_view extra = fields.substr(static_cast<std::size_t>(kEntryBytes + name_bytes),
                                          static_cast<std::size_t>(extra_bytes));
   while (extra.size() >= 4) {
@@ -205,12 +207,12 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
     }
     extra.remove_prefix(4 + field_bytes);
   }
-  // Nothing is compressed or encrypted.
+  // Compressed and encrypted files are refused.
   if (method != 0 || packed != size) {
     fail(cat("its file ", printable(name), " is compressed, which PyTorch never does"));
   }
   if ((flags & kEncrypted) != 0) fail("its zip is encrypted");
-  // The file's own header, behind which its content lies.
+  // The file's own header, followed by its content.
   const std::string_view header = slice(local, kLocalBytes);
   if (number(header, 0, 4) != kLocalSignature) {
     fail("damaged: a file's header in its zip is invalid");

@@ -1,6 +1,7 @@
 // The directory of a zip whose files are stored, not compressed, as PyTorch makes it (PKWARE's
-// APPNOTE.TXT 4.3, zip64 included). Every offset and length is checked before use, and what two
-// readers could understand in two ways is refused: LibTorch's reader opens the same file later.
+// APPNOTE.TXT 4.3, zip64 included). Every offset and length is checked before use, and anything
+// that two readers could understand in two ways is refused: LibTorch's reader opens the same file
+// later.
 #pragma once
 
 #include <cstddef>
@@ -17,32 +18,34 @@ class StoredZip {
  public:
   static bool looks_like_one(std::string_view bytes) { return bytes.starts_with("PK\3\4"); }
 
-  // `bytes` must outlive this. Throws Error{kData} beginning with `subject`: no closing directory
-  // (cut short), anything outside the file, compressed or encrypted files, a name twice (in upper
-  // or lower case), bytes of two files or between the directory and its end record.
+  // Reads the directory. `bytes` must outlive this. Throws Error{kData} beginning with `subject`:
+  // no closing directory (cut short), anything outside the file, compressed or encrypted files, a
+  // name twice (in upper or lower case), bytes of two files or between the directory and its end
+  // record.
   StoredZip(std::string_view bytes, std::string subject);
 
-  // Of a file, of which only the directory and what is read are kept in memory. Throws the same,
-  // and as file_size_bytes.
+  // Opens a file, keeping only the directory and the bytes read in memory. Throws the same, and as
+  // file_size_bytes.
   static StoredZip open(const std::string& path);
 
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
 
-  // All names, sorted.
+  // Returns all names, sorted.
   std::vector<std::string_view> names() const;
 
-  // A file's size. Throws Error{kData} when it is missing.
+  // Returns a file's size. Throws Error{kData} if it is missing.
   std::uint64_t size_bytes(std::string_view name) const { return entry(name).size_bytes; }
 
-  // A file's bytes, checked against its CRC-32 (absent when torch was told not to compute them).
-  // Throws Error{kData}: missing, damaged.
+  // Returns a file's bytes, checked against its CRC-32 (absent if torch was told not to compute
+  // them). Throws Error{kData}: missing, damaged.
   std::string_view read(std::string_view name) const;
 
-  // The folder that holds `file` at the archive's top, e.g. "archive/"; throws when there is none.
+  // Returns the folder that holds `file` at the archive's top, e.g. "archive/"; throws if there is
+  // none.
   std::string folder_of(std::string_view file) const;
 
  private:
-  // Bytes that lie within the file; they stay as long as the source.
+  // Returns bytes that lie within the file; they stay valid as long as the source.
   using Source = std::function<std::string_view(std::uint64_t offset, std::uint64_t size_bytes)>;
   struct Entry {
     std::uint64_t offset = 0, size_bytes = 0;
@@ -63,7 +66,7 @@ class StoredZip {
   std::map<std::string_view, Entry> entries_{};
 };
 
-// Of ITU-T V.42, as zip uses it.
+// Computes the CRC of ITU-T V.42, as zip uses it.
 std::uint32_t crc32(std::string_view bytes);
 
 }  // namespace retina

@@ -1,5 +1,5 @@
 // Two classifiers' evaluations of the same images side by side, from their predictions: which
-// accuracies differ, whether chance explains it, and which images got right or wrong. No LibTorch.
+// accuracies differ, whether chance explains it, and which images changed. No LibTorch.
 #pragma once
 
 #include <array>
@@ -15,47 +15,48 @@
 
 namespace retina {
 
-// The images of one class.
+// Change of one class's images.
 struct ClassChange {
   std::int64_t category_id = 0;
   std::string name{};
   PairedHits hits{};  // the class's recall in A and B
 };
 
-// An image that only one of the two has right.
+// An image that exactly one of the two classifies correctly.
 struct ImageFlip {
   std::int64_t image_id = 0;
   std::string file_name{};        // may be empty
   std::int64_t category_id = 0;   // the true class
-  std::int64_t predicted_id = 0;  // of whom is wrong
-  double confidence = 0;          // of whom is wrong
+  std::int64_t predicted_id = 0;  // from the side that is wrong
+  double confidence = 0;          // from the side that is wrong
 };
 
 struct ClassificationComparison {
   std::int64_t image_count = 0;
   PairedHits top1{}, top5{};
   double loss_a = 0, loss_b = 0;  // means
-  // Of the difference of the losses: its mean +- 1.96 standard errors over the images. Nothing of
-  // fewer than 2 images.
+  // Interval of the difference of the losses: its mean +- 1.96 standard errors over the images.
+  // Unset for fewer than 2 images.
   std::optional<Interval> loss_interval{};
   std::vector<ClassChange> per_class{};  // in the order of the categories
-  // The most confident mistake first, equals in ascending id order.
+  // Most confident mistake first, equals in ascending id order.
   std::vector<ImageFlip> only_a{}, only_b{};
 };
 
-// One of the two, for error messages.
+// One of the two evaluations, for error messages.
 struct ClassifiedSide {
   std::string name{};
   std::vector<Prediction> predictions{};
 };
 
-// Throws kConfig naming both and the first image that they do not share, or that they give
-// different true classes; kData where a true class is not among the categories.
+// Compares the predictions. Throws kConfig naming both sides and the first image that they do not
+// share, or that they give different true classes; kData if a true class is not among the
+// categories.
 ClassificationComparison compare_predictions(const std::array<ClassifiedSide, 2>& sides,
                                              const Categories& categories);
 
-// Places in per_class of the classes with images, the largest change of recall first, equally large
-// ones in their order.
+// Returns the places in per_class of the classes with images, the largest change of recall first,
+// equally large ones in their order.
 std::vector<std::size_t> classes_by_change(const ClassificationComparison& comparison);
 
 }  // namespace retina

@@ -41,7 +41,7 @@ std::string flips_text(const ClassificationComparison& comparison,
   return aligned_table(rows, ToTheLeft::kFirstAndLast);
 }
 
-// "a", "b", "difference", "interval", "only_a", "only_b", "p": null where there are no images.
+// Writes "a", "b", "difference", "interval", "only_a", "only_b", "p": null if there are no images.
 void write_paired_hits(JsonWriter& json, const PairedHits& hits) {
   write_optional(json, "a", hits.a().value());
   write_optional(json, "b", hits.b().value());

@@ -13,7 +13,7 @@ namespace retina {
 
 namespace {
 
-// How often each of the images is drawn in a resample of as many.
+// Returns how often each of the images is drawn in a resample of as many.
 std::vector<std::uint32_t> draw_images(std::size_t image_count, std::uint64_t seed,
                                        std::size_t resample) {
   const RandomStream random{
@@ -23,7 +23,7 @@ std::vector<std::uint32_t> draw_images(std::size_t image_count, std::uint64_t se
   return weights;
 }
 
-// Over the classes that have objects.
+// Returns the mean over the classes that have objects.
 double mean_ap(const std::vector<double>& class_aps) {
   double sum = 0;
   std::size_t count = 0;
@@ -35,14 +35,14 @@ double mean_ap(const std::vector<double>& class_aps) {
   return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
 }
 
-// The largest first, equally large ones in the order of `places`.
+// Sorts the largest first, equally large ones in the order of `places`.
 template <class Size>
 void sort_by_size(std::vector<std::size_t>& places, const Size& size_of) {
   std::stable_sort(places.begin(), places.end(),
                    [&](std::size_t a, std::size_t b) { return size_of(a) > size_of(b); });
 }
 
-// `sign` 1: images that got better, -1: worse.
+// Returns the images that got better (`sign` 1) or worse (-1).
 std::vector<std::size_t> changed_images(const std::vector<ImageChange>& images, int sign) {
   const auto change = [&](std::size_t i) { return sign * images[i].gain(); };
   std::vector<std::size_t> places;
@@ -60,7 +60,7 @@ std::optional<Interval> percentile_interval(std::vector<double> values, double c
   if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
   const double tail = (1 - confidence) / 2;
-  // A little more, so that 1001 times .025 is not just below a whole number.
+  // The summand keeps 1001 times .025 from being just below a whole number.
   const double place = static_cast<double>(values.size() + 1) * tail + 1e-9;
   const std::size_t k =
       std::clamp<std::size_t>(static_cast<std::size_t>(place), 1, (values.size() + 1) / 2);
@@ -85,7 +85,7 @@ Comparison compare_detections(const Instances& truth, const std::vector<Detectio
                              .mistakes_b = matched_b.image_mistakes()[i]});
   }
 
-  // [class][resample], NaN where the class is absent.
+  // [class][resample], NaN if the class is absent.
   const auto resample_count = static_cast<std::size_t>(options.resample_count);
   std::vector<std::vector<double>> class_differences(result.a.per_class.size(),
                                                      std::vector<double>(resample_count));

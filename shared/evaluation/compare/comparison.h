@@ -4,7 +4,7 @@
 // Chance: the paired bootstrap over images (Efron & Tibshirani 1993, "An introduction to the
 // bootstrap", chapters 6 and 13). The images are drawn with replacement, the same draw for both
 // evaluations, and both are scored on it; the 95 % interval is that of the percentiles of the
-// differences. It covers the choice of images, not that of the training's seed.
+// differences. It covers the choice of images, not the training's seed.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,16 @@ struct ComparisonOptions {
   int resample_count = 1000;
   double confidence = .95;
   std::uint64_t seed = 1993;  // of the draws: a comparison repeats to the bit
-  // No interval where fewer images have an object: percentile intervals are then too narrow.
+  // Least number of images with an object for an interval: with fewer, percentile intervals are too
+  // narrow.
   std::size_t fewest_images = 10;
   std::uint32_t detection_limit = kMaxDetectionsPerImage;  // of BoxGroups
   int thread_count = 0;  // 0: usable_cores(); the result never depends on it
 };
 
-// By ResampledEvaluation::image_mistakes(), the sum over the IoU thresholds: unlike an image's own
-// F1 or AP, it does not let images with one object, or none, crowd out those where most has
-// changed.
+// Change of one image by ResampledEvaluation::image_mistakes(), the sum over the IoU thresholds:
+// unlike an image's own F1 or AP, it does not let images with one object, or none, crowd out those
+// with the largest changes.
 struct ImageChange {
   std::int64_t image_id = 0;
   std::string file_name{};  // may be empty
@@ -44,28 +45,28 @@ struct Comparison {
   CocoMetrics a{}, b{};
   ComparisonOptions options{};
   std::optional<Interval> ap_interval{};  // of the difference of stats[kAp]
-  // Of the difference of each per_class[i].stats[kAp]. A resample without an object of the class
-  // says nothing about it and, as in COCO, is left out of the mean over the classes.
+  // Intervals of the difference of each per_class[i].stats[kAp]. A resample without an object of
+  // the class does not count for it and, as in COCO, is left out of the mean over the classes.
   std::vector<std::optional<Interval>> class_intervals{};
   std::vector<ImageChange> images{};  // ascending id
 };
 
-// Throws as evaluate_detections.
+// Compares two sets of detections. Throws as evaluate_detections.
 Comparison compare_detections(const Instances& truth, const std::vector<Detection>& a,
                               const std::vector<Detection>& b,
                               const ComparisonOptions& options = {});
 
-// The percentile interval of `values`, in any order, those that are not finite left out; nothing
-// when none is left. For B values and a tail of alpha, the k-th smallest and the k-th largest with
-// k = floor((B + 1) alpha), at least 1 (Efron & Tibshirani 1993, section 12.5).
+// Returns the percentile interval of `values`, in any order, ignoring those that are not finite;
+// nothing if none is left. For B values and a tail of alpha, the k-th smallest and the k-th largest
+// with k = floor((B + 1) alpha), at least 1 (Efron & Tibshirani 1993, section 12.5).
 std::optional<Interval> percentile_interval(std::vector<double> values, double confidence);
 
-// Places in per_class of the classes with something to find, the largest change of AP first;
-// equally large ones in ascending category id.
+// Returns the places in per_class of the classes with something to find, the largest change of AP
+// first; equally large ones in ascending category id.
 std::vector<std::size_t> classes_by_change(const Comparison& comparison);
 
-// Places in `images` of those that got better, or worse: the largest change first; equally large
-// ones in ascending image id.
+// Return the places in `images` of those that got better, or worse: the largest change first;
+// equally large ones in ascending image id.
 std::vector<std::size_t> better_images(const Comparison& comparison);
 std::vector<std::size_t> worse_images(const Comparison& comparison);
 

@@ -39,7 +39,7 @@ std::string images_text(const Comparison& comparison, const std::vector<std::siz
   return aligned_table(rows, ToTheLeft::kFirstAndLast);
 }
 
-// "a", "b", "difference": null where there is nothing to find.
+// Writes "a", "b", "difference": null if there is nothing to find.
 void write_values(JsonWriter& json, double a, double b) {
   json.field("a", a).field("b", b).key("difference");
   if (a < 0 || b < 0) {

@@ -9,42 +9,43 @@
 
 namespace retina {
 
-inline constexpr std::size_t kShownImages = 10;  // of those that got better, and of the worse ones
+inline constexpr std::size_t kShownImages = 10;  // better images shown, and worse ones as many
 
-// What was compared, in the user's words.
+// Names of the compared evaluations, in the user's words.
 struct ComparedNames {
   std::string a{}, b{}, truth{};
-  std::string page_a{}, page_b{};  // from the comparison's page to their own; empty: none
+  std::string page_a{}, page_b{};  // links from the comparison's page to their own; empty: none
 };
 
-// The fields of compare.json that have them.
+// Writes the names' fields of compare.json.
 void write_names(JsonWriter& json, const ComparedNames& names);
 
-// The 12 numbers, the classes by the size of their change, the images that changed most. For
-// terminals: control characters of names are escaped.
+// Returns tables for terminals: the 12 numbers, the classes by the size of their change, the images
+// that changed most. Control characters of names are escaped.
 std::string comparison_text(const ComparedNames& names, const Comparison& comparison);
 
-// compare.json: all of it, each image's scores too.
+// Returns the whole comparison as compare.json, each image's scores too.
 std::string comparison_json(const ComparedNames& names, const Comparison& comparison);
 
-// B - A of a metric for people: "+0.012"; "-" where there is nothing to find.
+// Returns B - A of a metric for people: "+0.012"; "-" if there is nothing to find.
 std::string change_text(double a, double b);
 
-// "-0.004 to +0.021"; empty without one.
+// Returns "-0.004 to +0.021"; empty without an interval.
 std::string interval_text(const std::optional<Interval>& interval);
 
-// How many of the classes have an interval, and how many of these exclude 0.
+// Number of classes that have an interval, and number of these intervals that exclude 0.
 struct IntervalCounts {
   std::size_t all = 0, clear = 0;
 };
 IntervalCounts count_intervals(const Comparison& comparison);
 
-// An image's mistakes as a mean over the IoU thresholds, and how many fewer they got.
+// Returns an image's mistakes as a mean over the IoU thresholds; mistakes_text() and gain_text()
+// format it and its decrease.
 double mean_mistakes(std::int64_t mistakes);
 std::string mistakes_text(std::int64_t mistakes);
 std::string gain_text(std::int64_t gain);
 
-// What a reader must know about the intervals, and about the images' mistakes.
+// Return the explanations for the reader of the intervals, and of the images' mistakes.
 std::string interval_note(const Comparison& comparison);
 std::string image_note();
 

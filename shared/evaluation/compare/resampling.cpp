@@ -22,7 +22,7 @@ struct Ranked {
   std::uint16_t hit = 0, ignored = 0;
 };
 
-// The score of the class's best F1 at IoU .5; infinity when no detection hits. `ranked`: best
+// Returns the score of the class's best F1 at IoU .5; infinity if no detection hits. `ranked`: best
 // first.
 double best_score(const std::vector<Ranked>& ranked, std::size_t object_count) {
   std::vector<ScoredDetection> scored;
@@ -33,13 +33,13 @@ double best_score(const std::vector<Ranked>& ranked, std::size_t object_count) {
   return best ? best->score : std::numeric_limits<double>::infinity();
 }
 
-// How many hits it takes to reach each recall, at least one.
+// Returns the number of hits needed to reach each recall, at least one.
 std::array<std::uint32_t, kRecallThresholdCount> needed_hits(std::uint32_t object_count) {
   std::array<std::uint32_t, kRecallThresholdCount> needed{};
   const auto objects = static_cast<double>(object_count);
   std::uint32_t hits = 1;
   for (std::size_t r = 0; r < kRecallThresholdCount; ++r) {
-    // Near the answer, from below; the comparison itself is that of the recall's definition.
+    // Starts near the answer, from below; the loop compares by the recall's definition.
     hits = std::max(hits, static_cast<std::uint32_t>(recall_threshold(r) * objects));
     while (static_cast<double>(hits) / objects < recall_threshold(r)) ++hits;
     needed[r] = hits;
@@ -50,9 +50,9 @@ std::array<std::uint32_t, kRecallThresholdCount> needed_hits(std::uint32_t objec
 }  // namespace
 
 struct ResampledEvaluation::Buffers {
-  // By event: the weight of the detection itself, and of all detections up to it.
+  // Per event: the weight of the detection itself, and of all detections up to it.
   std::vector<std::uint32_t> weights{}, totals{};
-  // By hit of a threshold.
+  // Per hit of a threshold.
   std::vector<std::uint32_t> hits{}, found{};
   std::vector<double> precisions{};
 };

@@ -1,5 +1,5 @@
-// One evaluation, matched once, whose AP can then be taken over any resample of its images in one
-// pass over its detections: the inner half of `compare_detections`.
+// One evaluation, matched once, whose AP can then be computed over any resample of its images in
+// one pass over its detections: the inner half of `compare_detections`.
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@ namespace retina {
 
 class ResampledEvaluation {
  public:
-  // Classes and images are in the order of `boxes` everywhere below.
+  // Matches the detections. Classes and images are in the order of `boxes` everywhere below.
   ResampledEvaluation(const BoxGroups& boxes, int thread_count);
 
-  // AP@[.50:.95] of each class over the data set that has image i `weights[i]` times; -1 where it
-  // has no object. Equal to the bit to `evaluate_detections` on such a data set, copies of an image
-  // being neighbours, where no image has two detections of one class and score: their order is not
-  // defined (ResampledEvaluation.EqualsTheEvaluationOfTheResampledImages).
+  // Returns AP@[.50:.95] of each class over the data set that has image i `weights[i]` times; -1 if
+  // it has no object. Equal to the bit to `evaluate_detections` on such a data set, copies of an
+  // image being neighbours, unless an image has two detections of one class and score: their order
+  // is not defined (ResampledEvaluation.EqualsTheEvaluationOfTheResampledImages).
   std::vector<double> class_aps(std::span<const std::uint32_t> weights) const;
 
-  // How many images have objects of each class, crowd regions aside.
+  // Returns the number of images with objects of each class, crowd regions aside.
   std::vector<std::size_t> object_image_counts() const;
-  // How many have objects of any class.
+  // Returns the number of images with objects of any class.
   std::size_t images_with_objects() const { return images_with_objects_; }
 
-  // For each image its mistakes, missed objects and false detections of all classes, summed over
+  // Returns each image's mistakes, missed objects and false detections of all classes, summed over
   // the IoU thresholds. A class's detections count from the score on at which the class's F1 at IoU
   // .5 over all images is best, as it would be deployed; those of a class without any hit do not.
   const std::vector<std::int64_t>& image_mistakes() const { return image_mistakes_; }
@@ -38,12 +38,12 @@ class ResampledEvaluation {
   struct ImageObjects {
     std::uint32_t image = 0, count = 0;
   };
-  // Best first over all images.
+  // Ranked detections of a class, best first over all images.
   struct RankedClass {
     std::vector<ImageObjects> objects{};
     std::vector<std::uint32_t> images{};  // of each detection
     std::vector<std::uint32_t> events{};  // places of those that hit or are ignored at any IoU
-    // By threshold: each event that is a hit or ignored there, as 2 * its number, + 1 if ignored.
+    // Per threshold: each event that is a hit or ignored there, as 2 * its number, + 1 if ignored.
     std::array<std::vector<std::uint32_t>, kIouThresholdCount> steps{};
   };
   struct Buffers;

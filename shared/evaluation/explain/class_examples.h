@@ -1,5 +1,5 @@
-// The images of a classifier's evaluation to look at: what it is surest of and wrong about, and
-// what it confuses most often.
+// Example images of a classifier's evaluation: its most confident mistakes, and its most frequent
+// confusions.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace retina {
 
-// The mistakes, the most confident first. Borrowed from `outcomes`.
+// Returns the mistakes, the most confident first. Borrowed from `outcomes`.
 std::vector<const ClassOutcome*> mistakes_by_confidence(const std::vector<ClassOutcome>& outcomes);
 
 struct ClassExampleOptions {
   std::size_t most_wrong = 24;
   std::size_t most_pairs = 50;
-  std::size_t most_of_pair = 3;  // images of a pair
+  std::size_t most_of_pair = 3;  // shown images of a pair
 };
 
 struct ConfusedExamples {
@@ -31,8 +31,8 @@ struct ClassExamples {
   std::vector<ClassOutcome> shown{};              // of all ids above, ascending, each once
 };
 
-// Equally confident images stay in ascending id order, equally frequent pairs in that of their
-// labels. `metrics` are those of `outcomes`.
+// Selects the examples. Equally confident images stay in ascending id order, equally frequent pairs
+// in that of their labels. `metrics` are those of `outcomes`.
 ClassExamples class_examples(const std::vector<ClassOutcome>& outcomes,
                              const ClassificationMetrics& metrics,
                              const ClassExampleOptions& options = {});

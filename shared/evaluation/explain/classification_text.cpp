@@ -17,7 +17,7 @@ std::string range_text(const std::optional<Interval>& interval, int digits) {
   return cat(fixed(interval->low, digits), " to ", fixed(interval->high, digits));
 }
 
-// Four decimals: an image in ten thousand.
+// Formats a metric with four decimals, to show an image in ten thousand.
 TextRow headline(const std::string& name, const Proportion& share) {
   const std::optional<double> value = share.value();
   return {name, value ? fixed(*value, 4) : "-",

@@ -12,22 +12,23 @@ namespace retina {
 
 inline constexpr const char* kClassificationTask = "classification";  // "task" in metrics.json
 
-// The headline metrics with their intervals, a line each.
+// Returns the headline metrics with their intervals, a line each.
 std::string classification_summary_text(const ClassificationMetrics& metrics);
 
-// One row a class, in label order; "-" for what does not exist. For terminals: control characters
-// of a name are escaped.
+// Returns one row a class, in label order; "-" for values that do not exist. For terminals: control
+// characters of a name are escaped.
 std::string classification_table_text(const ClassificationMetrics& metrics);
 
-// What a user should know besides the numbers, in one line; empty when there is nothing.
+// Returns oddities that the user should know besides the numbers, in one line; empty if there are
+// none.
 std::string classification_oddities_text(const ClassificationMetrics& metrics);
 
-// metrics.json. Ids are the data set's own; null stands for what does not exist. Every image of
-// `examples` is among those with an image, which has its file name where `file_names` has it.
+// Returns metrics.json. Ids are the data set's own; null stands for values that do not exist. Every
+// image of `examples` is among those with an image, and has its file name if `file_names` has it.
 std::string classification_json(const ClassificationMetrics& metrics, const ClassExamples& examples,
                                 const FileNames& file_names);
 
-// For people: three decimals, "-" for nothing.
+// Returns a share for people: three decimals, "-" for nothing.
 std::string share_text(const std::optional<double>& value);
 
 }  // namespace retina

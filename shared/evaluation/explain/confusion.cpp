@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kUntaken = -std::numeric_limits<double>::infinity();
 
-// The highest threshold that `score` reaches; it reaches the lowest.
+// Returns the highest threshold that `score` reaches; it must reach the lowest.
 std::size_t reached_threshold(double score) {
   auto place = static_cast<std::size_t>(
       std::clamp(score * 20 - 1, 0.0, static_cast<double>(kConfusionScoreCount - 1)));
@@ -56,7 +56,7 @@ void ConfusionCounter::grow() {
   table_ = std::move(bigger);
 }
 
-// One example an image, the best of it.
+// Keeps at most one example an image, its best.
 void ConfusionCounter::note(Cell& cell, const Example& example) {
   const auto better = [](const Example& a, const Example& b) {
     if (a.value != b.value) return a.value > b.value;
@@ -88,6 +88,7 @@ void ConfusionCounter::add(const MatchedImage& image, const MatchOutcomes& outco
     const std::uint32_t label = boxes.label[slot];
     const Overlap* best = nullptr;
     bool best_same = false, in_crowd = false;
+    // The best free object: its own class first, then the IoU.
     for (const Overlap& overlap : image.of(rank)) {
       if (overlap.iou < kExplainedIou) continue;
       const std::uint32_t g = image.first_truth + overlap.truth;
@@ -113,6 +114,7 @@ void ConfusionCounter::add(const MatchedImage& image, const MatchOutcomes& outco
     ++pair.pairs[reached_threshold(score)];
     note(pair, {.value = score, .image = image.image});
   }
+  // Examples of missed objects: all but those that a detection takes at every threshold.
   for (std::uint32_t i = 0; i < image.truth_count; ++i) {
     const std::uint32_t g = image.first_truth + i;
     if (outcomes.truth[g].crowd || taken_[i] >= confusion_score(kConfusionScoreCount - 1)) continue;
@@ -136,6 +138,7 @@ Confusion ConfusionCounter::result(const BoxGroups& boxes) const {
     if (!boxes.object(g).iscrowd) ++confusion.truth_counts[boxes.truth_label[g]];
   }
 
+  // Cells in a fixed order: the order of their making depends on the threads.
   std::vector<const Cell*> sorted;
   for (const Cell& one : cells_) sorted.push_back(&one);
   std::sort(sorted.begin(), sorted.end(),
@@ -161,6 +164,7 @@ Confusion ConfusionCounter::result(const BoxGroups& boxes) const {
     }
     confusion.cells.push_back(std::move(cell));
   }
+  // Missed objects at a threshold are those that no detection of at least that score took.
   for (ConfusionCell& cell : confusion.cells) {
     if (cell.found != kBackground) continue;
     const auto label = static_cast<std::size_t>(cell.truth);
@@ -173,6 +177,7 @@ Confusion ConfusionCounter::result(const BoxGroups& boxes) const {
                        [](std::int64_t count) { return count == 0; });
   });
 
+  // The threshold of the best F1 over all classes.
   const std::int64_t objects = std::accumulate(confusion.truth_counts.begin(),
                                                confusion.truth_counts.end(), std::int64_t{0});
   double best = -1;

@@ -11,7 +11,7 @@
 namespace retina {
 
 inline constexpr std::size_t kConfusionScoreCount = 19;
-// .05, .1, ..., .95.
+// Returns .05, .1, ..., .95.
 constexpr double confusion_score(std::size_t place) {
   return static_cast<double>(place + 1) / 20;
 }
@@ -19,10 +19,10 @@ constexpr double confusion_score(std::size_t place) {
 inline constexpr std::int32_t kBackground = -1;
 
 struct ConfusionCell {
-  std::int32_t truth = kBackground;  // label, or kBackground: found where nothing is
+  std::int32_t truth = kBackground;  // label, or kBackground: a detection without an object
   std::int32_t found = kBackground;  // label, or kBackground: missed
   std::array<std::int64_t, kConfusionScoreCount> counts{};
-  // Up to 3, the most confident detection first; of missed objects those that no detection takes
+  // Up to 3, the most confident detection first; for missed objects those that no detection takes
   // or the least confident one, the larger first.
   std::vector<std::int64_t> image_ids{};
 };
@@ -34,13 +34,13 @@ struct Confusion {
 };
 
 // Counts pairs of images. Detections choose in order of score: the free object of IoU >= .5 and of
-// their own class, else of any class, the highest IoU first (the first one of equals). A detection
+// their own class, else of any class, the highest IoU first (the first of equals). A detection
 // without one on a crowd region of its class is left out.
 class ConfusionCounter {
  public:
   explicit ConfusionCounter(std::uint32_t class_count);
   void add(const MatchedImage& image, const MatchOutcomes& outcomes);
-  // The order of merging changes nothing.
+  // Adds the counts of `other`; the order of merging changes nothing.
   void merge(const ConfusionCounter& other);
   Confusion result(const BoxGroups& boxes) const;
 

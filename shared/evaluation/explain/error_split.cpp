@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kTideRecallSteps = 100;
 
-// The order of tidecv's lists, best first.
+// A detection's place in tidecv's order, best first.
 struct TidePoint {
   double score;
   bool was_hit;
@@ -23,14 +23,15 @@ struct TidePoint {
   }
 };
 
-// Precision at each hit, then its mean over recalls 0, .01, ..., 1.
+// Collects precision at each hit, then takes its mean over recalls 0, .01, ..., 1.
 class TideCurve {
  public:
   void hit_after(std::int64_t false_count) {
     const auto hits = static_cast<std::int64_t>(precisions_.size() + 1);
     precisions_.push_back(static_cast<double>(hits) / static_cast<double>(hits + false_count));
   }
-  // The best precision at a recall or a higher one: hits alone decide, between them it only falls.
+  // Returns AP from the best precision at a recall or a higher one: hits alone decide, since
+  // precision only falls between them.
   ClassSplit::Ap ap(std::int64_t false_count, std::int64_t object_count) {
     ClassSplit::Ap result{.present = !precisions_.empty() || false_count > 0 || object_count > 0};
     if (object_count <= 0) return result;
@@ -56,7 +57,7 @@ class TideCurve {
   std::vector<double> precisions_;
 };
 
-// In tidecv's order once something is corrected.
+// Returns the detections in tidecv's order after a correction.
 std::vector<TideDetection> false_before_hits(std::span<const TideDetection> detections) {
   std::vector<TideDetection> ordered;
   ordered.reserve(detections.size());
@@ -83,7 +84,7 @@ constexpr auto place_of(FaultKind kind) {
   return static_cast<std::size_t>(kind);
 }
 
-// False detections so far, all and by kind. Those on crowd regions are no part of AP.
+// False detections so far, all and by kind. Those on crowd regions do not count for AP.
 struct FalseCounts {
   std::int64_t all = 0;
   std::array<std::int64_t, kFaultKindCount> of_kind{};
@@ -96,7 +97,8 @@ struct FalseCounts {
   std::int64_t without(FaultKind kind) const { return all - of_kind[place_of(kind)]; }
 };
 
-// Classification faults leave their class; in comes what is corrected to be of this one.
+// Returns AP with classification faults corrected: the class loses its own, and gains those of
+// other classes that belong to it.
 ClassSplit::Ap reclassified_ap(std::span<const TideDetection> ordered,
                                std::span<const MovedHit> moved, std::int64_t object_count) {
   TideCurve curve;
@@ -191,6 +193,7 @@ ErrorSplit combine_classes(std::span<const ClassSplit> classes) {
     return count == 0 ? 1.0 : sum / count;
   };
   ErrorSplit split;
+  // Without anything to find or found, all is 0, not the 1 of mean().
   if (std::none_of(classes.begin(), classes.end(),
                    [](const ClassSplit& one) { return one.now.present; })) {
     return split;

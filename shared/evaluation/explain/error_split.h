@@ -11,12 +11,12 @@
 
 namespace retina {
 
-// Order and names are part of metrics.json; never renumber.
+// Kind of a fault. Order and names are part of metrics.json; never renumber.
 enum class FaultKind : std::uint8_t {
   kClassification = 0,  // on an object of another class
   kLocalisation = 1,    // near an object of its class, IoU in [.1, .5]
-  kBoth = 2,            // neither here nor there: IoU in (.1, .5) with another class only
-  kDuplicate = 3,       // on an object of its class that a better detection has
+  kBoth = 2,            // in between: IoU in (.1, .5) with another class only
+  kDuplicate = 3,       // on an object of its class that a better detection already hits
   kBackground = 4,      // IoU of .1 at most with everything
   kMissed = 5,          // an object that no correction of a detection would find
 };
@@ -26,13 +26,13 @@ const char* fault_name(FaultKind kind);
 inline constexpr double kTideIou = .5;
 inline constexpr double kTideBackgroundIou = .1;
 
-// What TIDE makes of one detection.
+// TIDE's outcome for one detection.
 struct TideOutcome {
-  bool evaluated : 1 = false;  // among the best of its image, as many as COCO counts of a class
+  bool evaluated : 1 = false;  // among the best of its image, up to COCO's limit for a class
   bool hit : 1 = false;
   bool ignored : 1 = false;   // on a crowd region: has a kind of fault and costs nothing
   bool corrects : 1 = false;  // corrected, it would hit an object that has no hit
-  FaultKind fault : 3 = FaultKind::kClassification;  // of an evaluated detection that is no hit
+  FaultKind fault : 3 = FaultKind::kClassification;  // of an evaluated detection that is not a hit
 };
 
 struct TideDetection {
@@ -67,16 +67,16 @@ struct ClassSplit {
   Ap no_false_positives{}, no_false_negatives{};
 };
 
-// `detections`: the class's, best first, equal scores by `order`. `moved`: those of other classes
-// whose correction belongs to this class, in the same order. tidecv puts false detections before
-// hits of equal score once it corrects anything, and so does this.
+// Returns one class's split. `detections`: the class's, best first, equal scores by `order`.
+// `moved`: those of other classes whose correction belongs to this class, in the same order. tidecv
+// puts false detections before hits of equal score once it corrects anything, and so does this.
 ClassSplit split_class(std::span<const TideDetection> detections, std::span<const MovedHit> moved,
                        const ClassCounts& counts);
 
 struct ErrorSplit {
   struct Kind {
-    std::int64_t count = 0;    // as tidecv counts: with those on crowd regions
-    std::int64_t ignored = 0;  // of these on crowd regions
+    std::int64_t count = 0;    // including those on crowd regions, as tidecv counts
+    std::int64_t ignored = 0;  // those on crowd regions
     double ap_cost = 0;        // AP that correcting this kind alone would add, never below 0
   };
   double ap =
@@ -85,9 +85,9 @@ struct ErrorSplit {
   double false_positive_cost = 0, false_negative_cost = 0;
 };
 
-// Means over the classes, without the counts. Where a correction leaves nothing to find and nothing
-// found, AP is then 1 (all is right); all is 0 where that is so from the start. tidecv divides by
-// zero in both cases.
+// Returns the means over the classes, without the counts. If a correction leaves nothing to find
+// and nothing found, AP is then 1 (all is right); all is 0 if that is so from the start. tidecv
+// divides by zero in both cases.
 ErrorSplit combine_classes(std::span<const ClassSplit> classes);
 
 }  // namespace retina

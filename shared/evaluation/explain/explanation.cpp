@@ -12,7 +12,7 @@ namespace retina {
 
 namespace {
 
-// What a thread gathers over its images; nothing of it depends on which images they are.
+// State of a thread over its images; the result does not depend on which images they are.
 struct ImageWorker {
   ImageMatcher match;
   ConfusionCounter confusion;
@@ -25,8 +25,8 @@ struct ClassObjects {
   std::int64_t coco = 0;
 };
 
-// What the false detections and missed objects of one image are worth looking at for. A missed
-// object costs its share of the mean over objects and classes, as if it were found first of all.
+// Returns how much the false detections and missed objects of one image matter. A missed object
+// costs its share of the mean over objects and classes, as if it were found first of all.
 ImageFaults faults_of(const MatchedImage& image, const MatchOutcomes& outcomes,
                       std::span<const double> object_shares) {
   const BoxGroups& boxes = outcomes.boxes;
@@ -48,13 +48,13 @@ ImageFaults faults_of(const MatchedImage& image, const MatchOutcomes& outcomes,
   return faults;
 }
 
-// Of a class: best first, equal scores in tidecv's order.
+// Orders the boxes of a class: best first, equal scores in tidecv's order.
 template <class Box>
 bool before(const Box& a, const Box& b) {
   return a.score != b.score ? a.score > b.score : a.order < b.order;
 }
 
-// Everything about one class. Writes the costs of its false detections to `costs`, by slot.
+// Results of one class.
 struct ClassResult {
   ClassSplit split{};
   CalibrationBins bins{};
@@ -151,7 +151,7 @@ class Explainer {
     }
   }
 
-  // AP that one object of each class is worth.
+  // Returns the AP that one object of each class is worth.
   std::vector<double> object_shares() const {
     const auto class_count = static_cast<double>(std::count_if(
         classes_.begin(), classes_.end(), [](const ClassObjects& one) { return one.coco > 0; }));
@@ -169,6 +169,7 @@ class Explainer {
                                                                            : usable_cores());
     const std::size_t worker_count = std::clamp<std::size_t>(image_count / kBlock, 1, wanted);
     const std::vector<double> shares = object_shares();
+    // Each worker has counters of its own; outcomes and faults are written by image.
     std::vector<ImageWorker> workers;
     for (std::size_t i = 0; i < worker_count; ++i) {
       workers.push_back({.match = ImageMatcher(outcomes_),
@@ -189,6 +190,7 @@ class Explainer {
       }
     });
 
+    // Merging and sorting remove every trace of which worker had which images.
     ImageWorker& first = workers.front();
     moved_ = first.match.moved();
     for (std::size_t i = 1; i < workers.size(); ++i) {
@@ -225,6 +227,7 @@ class Explainer {
     });
 
     combine(results);
+    // A false detection costs its class AP, and so the mean its share of that.
     const auto measured_classes = static_cast<double>(std::count_if(
         classes_.begin(), classes_.end(), [](const ClassObjects& one) { return one.coco > 0; }));
     for (std::size_t image = 0; image < faults_.size(); ++image) {
@@ -237,7 +240,7 @@ class Explainer {
     }
   }
 
-  // In the order of classes, whichever thread had them.
+  // Combines the results in the order of classes, independent of the threads.
   void combine(const std::vector<ClassResult>& results) {
     std::vector<ClassSplit> splits;
     CalibrationBins bins{};

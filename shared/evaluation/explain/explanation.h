@@ -1,6 +1,6 @@
-// Why the numbers of metrics.h are what they are: kinds of errors and what they cost, confusions,
-// calibration, the best threshold of each class, the worst images, annotations that look wrong.
-// One pass over the images that computes each IoU once, then one over the classes. No LibTorch.
+// Explains the numbers of metrics.h: kinds of errors and their cost, confusions, calibration, the
+// best threshold of each class, the worst images, annotations that look wrong. One pass over the
+// images that computes each IoU once, then one over the classes. No LibTorch.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace retina {
 
 struct ExplainOptions {
   int thread_count = 0;             // 0: usable_cores(); the result never depends on it
-  double suspect_score = .5;        // from here a detection speaks against an annotation
+  double suspect_score = .5;        // from here on a detection speaks against an annotation
   std::size_t most_suspects = 100;  // of each kind
   std::size_t most_worst = 24;      // images in each list of the worst
   std::size_t most_shown = 100;     // images with all their boxes
@@ -31,9 +31,9 @@ struct ExplainOptions {
 };
 
 struct ClassExplanation {
-  std::optional<BestThreshold> best_threshold{};  // nothing where nothing was found, or is to find
-  // By FaultKind. False detections are filed under their class, missed objects under theirs; those
-  // on crowd regions, which cost nothing, are left out.
+  std::optional<BestThreshold> best_threshold{};  // unset if nothing was found, or is to be found
+  // Counts by FaultKind. False detections are filed under their class, missed objects under theirs;
+  // those on crowd regions, which cost nothing, are left out.
   std::array<std::int64_t, kFaultKindCount> faults{};
 };
 
@@ -45,18 +45,17 @@ struct Explanation {
   WorstImages worst{};
   std::vector<Suspect> suspects{};  // by SuspectKind, best evidence first
   std::vector<ShownImage> shown{};
-  // Of all images that stand above by their ids, where they are known.
+  // Names of all images above by their ids, as far as known.
   std::map<std::int64_t, std::string> file_names{};
 };
 
 // Explains what `evaluate_detections` measures. Detections of unknown categories count as absent,
-// and of an image and class only the best are looked at,
-// boxes.detection_limit() of them. Throws as `evaluate_detections` does.
-// Takes 26 bytes a detection besides `detections`. Parity of the error split:
-// tests/evaluation/tide_test.cpp.
+// and only the best of an image and class are considered, boxes.detection_limit() of them. Throws
+// as `evaluate_detections` does. Takes 26 bytes a detection besides `detections`. Parity of the
+// error split: tests/evaluation/tide_test.cpp.
 Explanation explain_detections(const Instances& truth, const std::vector<Detection>& detections,
                                const ExplainOptions& options = {});
-// The same for boxes that are grouped already.
+// Explains boxes that are grouped already.
 Explanation explain_detections(const BoxGroups& boxes, const ExplainOptions& options = {});
 
 }  // namespace retina

@@ -65,7 +65,7 @@ void ImageMatcher::measure_overlaps(MatchedImage& image) {
       if (overlaps_.size() < overlap_count + image.truth_count) {
         overlaps_.resize(2 * overlap_count + image.truth_count);
       }
-      // Written either way, and kept where it is one: nobody can foresee which boxes meet.
+      // Every overlap is written, and kept only if it is one: a branch could not be predicted.
       for (std::uint32_t g = 0; g < image.truth_count; ++g) {
         const double iou = box_iou(box, edges_[g], outcomes_.truth[image.first_truth + g].crowd);
         overlaps_[overlap_count] = {g, iou};
@@ -78,7 +78,7 @@ void ImageMatcher::measure_overlaps(MatchedImage& image) {
   image.overlaps = std::span(overlaps_).first(overlap_count);
 }
 
-// ImageMatcher's rule, for one threshold and area range.
+// Matches by ImageMatcher's rule, for one threshold and area range.
 void ImageMatcher::match_as_coco(const MatchedImage& image) {
   taken_.assign(image.truth_count, 0);
   for (std::uint32_t rank = 0; rank < image.count; ++rank) {
@@ -104,7 +104,7 @@ void ImageMatcher::match_as_coco(const MatchedImage& image) {
     if (best != nullptr) {
       const std::uint32_t g = image.first_truth + best->truth;
       taken_[best->truth] = 1;
-      // pycocotools reads a match with id 0 as none.
+      // pycocotools reads a match with id 0 as no match.
       matched = boxes_.object(g).id != 0;
       if (!best_counts) {
         outcome.coco = CocoOutcome::kIgnored;
@@ -118,7 +118,8 @@ void ImageMatcher::match_as_coco(const MatchedImage& image) {
   }
 }
 
-// TIDE looks at the best detections of an image, over all classes: as many as COCO does of one.
+// Returns the number of detections that TIDE considers: the best of an image, over all classes, as
+// many as COCO does of one.
 std::uint32_t ImageMatcher::tide_count(const MatchedImage& image) const {
   return std::min(image.count, boxes_.detection_limit());
 }
@@ -132,7 +133,7 @@ TruthOutcome& ImageMatcher::object_of(const MatchedImage& image, const Overlap& 
   return outcomes_.truth[image.first_truth + overlap.truth];
 }
 
-// The free object of the class with the highest IoU, the first one of equals: tidecv's
+// Finds the free object of the class with the highest IoU, the first of equals: tidecv's
 // TIDEExample._run.
 void ImageMatcher::find_tide_hits(const MatchedImage& image) {
   for (std::uint32_t rank = 0; rank < tide_count(image); ++rank) {
@@ -159,8 +160,8 @@ void ImageMatcher::find_tide_hits(const MatchedImage& image) {
   }
 }
 
-// One detection can be corrected to hit an object, the best that has it for its nearest: tidecv's
-// TIDERun._eval_image.
+// Finds the faults. One detection can be corrected to hit an object: the best of those for which it
+// is the nearest (tidecv's TIDERun._eval_image).
 void ImageMatcher::find_tide_faults(const MatchedImage& image) {
   corrected_.assign(image.truth_count, 0);
   for (std::uint32_t rank = 0; rank < tide_count(image); ++rank) {

@@ -111,7 +111,7 @@ void write_image(const ShownImage& shown, JsonWriter& json) {
   json.end_array().end_object();
 }
 
-// Of COCO's ten IoU thresholds.
+// Writes the curves for COCO's ten IoU thresholds.
 void write_curves(JsonWriter& json, const ClassMetrics& one) {
   constexpr std::size_t kThresholds = 10, kAt50 = 0, kAt75 = 5;
   const std::span all(one.precision);
@@ -194,7 +194,7 @@ std::string numbers_json(const CocoMetrics& metrics, const Explanation& explanat
 }  // namespace
 
 std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation) {
-  // Both halves are long: on two threads.
+  // Both halves take long, so they run on two threads.
   auto numbers = std::async(std::launch::async, [&] { return numbers_json(metrics, explanation); });
   const auto list = [](const auto& entries, const auto& write) {
     return [&entries, write](JsonWriter& json) {

@@ -12,7 +12,7 @@ namespace retina {
 
 namespace {
 
-// In CocoStat's order.
+// Keys, in CocoStat's order.
 constexpr std::array<const char*, kCocoStatCount> kStatKeys{
     "AP",  "AP50", "AP75",  "AP_small", "AP_medium", "AP_large",
     "AR1", "AR10", "AR100", "AR_small", "AR_medium", "AR_large"};
@@ -25,7 +25,7 @@ struct SummaryLine {
   int limit;  // 0: the evaluation's
 };
 
-// In the order of CocoStat.
+// Lines, in CocoStat's order.
 constexpr std::array<SummaryLine, kCocoStatCount> kSummaryLines{{
     {"Average Precision", "(AP)", "0.50:0.95", "all", 0},
     {"Average Precision", "(AP)", "0.50", "all", 0},
@@ -49,7 +49,7 @@ std::string padded_right(const std::string& text, std::size_t width) {
   return text + std::string(width - std::min(width, text.size()), ' ');
 }
 
-// Whether the results seem to have labels from 0 in the place of category ids.
+// Returns true if the results seem to have labels from 0 in place of category ids.
 bool are_labels(const CocoMetrics& metrics) {
   return metrics.unknown_category_ids.front() == 0 && !metrics.per_class.empty() &&
          metrics.per_class.front().category_id > 0;

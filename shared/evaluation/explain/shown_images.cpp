@@ -15,7 +15,7 @@ namespace retina {
 
 namespace {
 
-constexpr int kSmallestSidePx = 240;  // of the longer side as it is drawn
+constexpr int kSmallestSidePx = 240;  // of the longer side as drawn
 constexpr Colour kTruthTextColour{.red = 255, .green = 255, .blue = 255};
 constexpr Colour kRightColour{.red = 120, .green = 230, .blue = 150};
 constexpr Colour kWrongColour{.red = 255, .green = 120, .blue = 100};
@@ -25,7 +25,7 @@ std::array<double, 4> corners_of(const std::array<double, 4>& box) {
   return {box[0], box[1], box[0] + box[2], box[1] + box[3]};
 }
 
-// Of the whole image.
+// Returns the size of the whole image.
 ImageSize image_size(const IndexEntry& entry) {
   if (entry.tile) return {.width = entry.tile->image_width, .height = entry.tile->image_height};
   return {.width = entry.width, .height = entry.height};
@@ -37,8 +37,8 @@ struct ClassCaption {
   double confidence = 0;  // of the prediction
 };
 
-// Above two lines of text, the true class and the predicted one with its confidence, green where it
-// is the true one, else red; enlarged by a whole factor where it is tiny.
+// Returns the image above two lines of text, the true class and the predicted one with its
+// confidence, green if it is the true one, else red; a tiny image is enlarged by a whole factor.
 Image captioned(const Image& image, const ClassCaption& caption) {
   const int longer = std::max(image.width, image.height);
   const int factor = std::max(1, (kSmallestSidePx + longer - 1) / longer);
@@ -94,7 +94,7 @@ int draw_found(Image& image, std::span<const Detection> found, double score,
 
 std::vector<std::size_t> busiest_tiles(std::span<const Detection> found, double score,
                                        const std::vector<TileRect>& tiles, std::size_t count) {
-  std::vector<std::pair<int, std::size_t>> busy;  // by minus their number
+  std::vector<std::pair<int, std::size_t>> busy;  // by minus the number of detections
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const TileRect& tile = tiles[i];
     const auto inside = std::count_if(found.begin(), found.end(), [&](const Detection& one) {
@@ -165,7 +165,7 @@ Image put_together(const ShardSet& shards, const std::vector<std::size_t>& place
 
 namespace {
 
-// Draws a set's images, or of a large one its parts, until there are enough.
+// Draws a set's images, or the parts of a large one, until there are enough.
 class Drawing {
  public:
   Drawing(const ShardSet& shards, const std::vector<Detection>& detections,
@@ -195,6 +195,7 @@ class Drawing {
     const std::vector<RecordAnnotation> truth = truth_of(places);
     show(places.front(), all, is_large ? "whole" : "",
          put_together(shards_, places, decoder_, side_px), truth);
+    // A large image also comes as its busiest tiles, in full size.
     if (!is_large) return;
     std::vector<TileRect> tiles;
     for (const std::size_t place : places) {
@@ -222,7 +223,7 @@ class Drawing {
     return {};
   }
 
-  // `image` shows `part` of the image.
+  // Draws one picture; `image` shows `part` of the whole image.
   void show(std::size_t place, const TileRect& part, const std::string& part_name, Image image,
             const std::vector<RecordAnnotation>& truth) {
     const IndexEntry entry = shards_.index()[place];

@@ -21,7 +21,7 @@ bool SuspectFinder::stronger(const Candidate& a, const Candidate& b) {
   return a.detection < b.detection;
 }
 
-// Cuts a list to the strongest once it has twice its capacity.
+// Adds a candidate; cuts a list to the strongest once it has twice its capacity.
 void SuspectFinder::keep(SuspectKind kind, const Candidate& candidate) {
   auto& list = kept_[static_cast<std::size_t>(kind)];
   double& least_evidence = least_evidence_[static_cast<std::size_t>(kind)];
@@ -91,7 +91,7 @@ std::vector<Suspect> SuspectFinder::result(const BoxGroups& boxes) const {
     const auto kind = static_cast<SuspectKind>(i);
     std::vector<Candidate> list = kept_[i];
     std::sort(list.begin(), list.end(), stronger);
-    // What a list keeps beyond its capacity depends on the order of images.
+    // Entries beyond the capacity depend on the order of images.
     if (list.size() > capacity()) list.resize(capacity());
     std::vector<Suspect> told;
     for (const Candidate& one : list) {

@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// What an image is ranked by; 0 where there is nothing of the kind.
+// Values that an image is ranked by; 0 if there is nothing of the kind.
 struct ImageFaults {
   double ap_lost = 0;          // AP at IoU .5 that its errors cost, to first order
   double confident_wrong = 0;  // score of its most confident false detection, from .05
@@ -23,13 +23,13 @@ struct ImageFaults {
 struct WorstImages {
   std::vector<std::int64_t> ap_lost{}, confident_wrong{}, largest_missed{};
 };
-// `faults` by image place.
+// Ranks the images. `faults` by image place.
 WorstImages worst_images(std::span<const ImageFaults> faults, const BoxGroups& boxes,
                          std::size_t most);
 
 inline constexpr double kShownScore = .05;
 
-// An image with what to draw on it.
+// An image with the boxes to draw on it.
 struct ShownImage {
   struct Object {
     std::int64_t id = 0, category_id = 0;
@@ -48,12 +48,13 @@ struct ShownImage {
   std::vector<Found> found{};  // of score >= kShownScore, best first
 };
 
-// Ids of at most `most` images: the worst (the first of each list, the second, ...), then one a
-// confusion by its count at the chosen threshold, then one a class with its most confident hit.
+// Returns the ids of at most `most` images: the worst (the first of each list, the second, ...),
+// then one a confusion by its count at the chosen threshold, then one a class with its most
+// confident hit.
 std::vector<std::int64_t> images_worth_drawing(const WorstImages& worst, const Confusion& confusion,
                                                std::size_t most);
 
-// The image at place `image`, with at most `most_boxes` detections.
+// Returns the image at place `image`, with at most `most_boxes` detections.
 ShownImage shown_image(std::uint32_t image, std::size_t most_boxes, const MatchOutcomes& outcomes);
 
 }  // namespace retina

@@ -21,12 +21,12 @@
 namespace retina {
 namespace {
 
-// Where the caller leaves it open: a GPU is idle much of the time with one image.
+// Default on a GPU, which is idle much of the time with one image.
 constexpr int kImagesPerBatchOnGpu = 8;
-// Of decoded images in page-locked memory, several batches of which are on their way to a GPU.
+// Limit of decoded images in page-locked memory; several batches of them are on their way to a GPU.
 constexpr std::size_t kStoredBytesPerBatch = std::size_t{128} << 20;
 
-// How a model takes its images.
+// Form in which a model takes its images.
 struct ModelInput {
   EvaluationPlanOptions plan = {};
   PixelForm form = PixelForm::kNormalised;
@@ -76,7 +76,7 @@ void run_batches(const ModelInput& model, const PredictionInput& input,
   }
 }
 
-// A model that was made for one size takes no other.
+// Throws if an image does not fit a model that was made for one size.
 void check_sizes(const ConvertedModel& model, const PredictionInput& input,
                  std::int64_t max_images) {
   const std::optional<PixelSize>& image = model.header().form.image;
@@ -119,7 +119,7 @@ void for_each_batch(const ConvertedModel& model, const PredictionInput& input,
   check_sizes(model, input, options.max_images);
   run_batches({.plan = {.keeps_sizes = true}, .form = PixelForm::kStored}, input, options,
               [&](const Batch& batch) {
-                const Sample& any = batch.samples.front();  // all have its size
+                const Sample& any = batch.samples.front();  // all share its size
                 use(batch, at::from_blob(batch.stored.get(),
                                          {static_cast<std::int64_t>(batch.samples.size()),
                                           any.original_height_px, any.original_width_px, 3},

@@ -13,10 +13,11 @@
 namespace retina {
 namespace {
 
-// All squares are of one size and small: so many at once are several times as fast as one.
+// Least size of a batch: all squares have one small size, and this many at once are several times
+// as fast as one.
 constexpr int kLeastBatch = 32;
 
-// logits: [N, K] of the batch's images.
+// Appends the outcomes of a batch. logits: [N, K] of its images.
 void append_batch(const Batch& batch, const at::Tensor& logits,
                   std::vector<ClassOutcome>& outcomes) {
   const at::Tensor scores = logits.to(at::kFloat).cpu().contiguous();

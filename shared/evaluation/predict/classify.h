@@ -21,14 +21,14 @@ class Classifier;  // shared/model/classifier.h
 std::vector<ClassOutcome> classify(Classifier& network, const ShardSet& shards, Communicator& ranks,
                                    const DetectOptions& options);
 
-// The same with a converted model, which takes each image at its stored size; images of equal size
-// may share a batch. Scores are the model's logits, so that no small probability is rounded to 0.
-// The model must have as many classes as the set. Throws kConfig for a detector or a set of
+// Does the same with a converted model, which takes each image at its stored size; images of equal
+// size may share a batch. Scores are the model's logits, so that no small probability is rounded to
+// 0. The model must have as many classes as the set. Throws kConfig for a detector or a set of
 // detection, and kData, too, for an answer of another form than onnx_file.h describes.
 std::vector<ClassOutcome> classify(ConvertedModel& model, const ShardSet& shards,
                                    Communicator& ranks, const DetectOptions& options);
 
-// The first half: this rank's share, in the order of its batches; not collective.
+// Runs the first half: this rank's share, in the order of its batches; not collective.
 std::vector<ClassOutcome> classify_share(Classifier& network, const ShardSet& shards,
                                          Communicator& ranks, const DetectOptions& options);
 

@@ -64,7 +64,7 @@ std::vector<at::Tensor> ConvertedModel::detections(const at::Tensor& images) {
   std::vector<at::Tensor> tensors = {named(outputs, "boxes"), named(outputs, "scores")};
   if (!header_.form.postprocess) return tensors;
   at::Tensor counts = named(outputs, "counts");
-  if (max_detections_) counts = counts.clamp_max(*max_detections_);  // the best come first
+  if (max_detections_) counts = counts.clamp_max(*max_detections_);  // best first
   tensors.push_back(named(outputs, "labels"));
   tensors.push_back(counts);
   return tensors;

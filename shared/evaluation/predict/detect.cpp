@@ -16,8 +16,9 @@ namespace retina {
 
 namespace {
 
-// Boxes go back to the original image per axis in f32, as torchvision's transform.postprocess, and
-// from corners to xywh as its reference evaluation does; those of a tile to its place.
+// Appends the detections of one image. Boxes go back to the original image per axis in f32, as
+// torchvision's transform.postprocess, and from corners to xywh as its reference evaluation does;
+// those of a tile to its place.
 void append_image(const Sample& sample, const ImageDetections& found, const Categories& categories,
                   std::vector<Detection>& detections) {
   const at::Tensor boxes = found.boxes.cpu().contiguous(), scores = found.scores.cpu().contiguous(),
@@ -32,7 +33,8 @@ void append_image(const Sample& sample, const ImageDetections& found, const Cate
         {box[0], box[1], box[2], box[3]}, {.width = sample.width_px, .height = sample.height_px},
         {.width = shown.width, .height = shown.height});
     const float width = right - left, height = bottom - top;
-    // Clipped away, at the padding of a long image: as torchvision has it, but not among tiles.
+    // Boxes that were clipped away, at the padding of a long image, stay as in torchvision, but not
+    // among tiles.
     if (sample.tile && (width <= 0 || height <= 0)) continue;
     detections.push_back({.image_id = sample.image_id,
                           .category_id = categories[static_cast<std::size_t>(label[i])].id,
@@ -50,7 +52,7 @@ void append_batch(const Batch& batch, const std::vector<ImageDetections>& found,
   }
 }
 
-// What the network finds on each image, in pixels of the resized one.
+// Returns the network's detections on each image, in pixels of the resized one.
 std::vector<ImageDetections> found_by(const RetinaNet& network, const Batch& batch,
                                       const at::Tensor& images, const DetectOptions& options) {
   const PixelSize padded{.height = batch.padded_height_px, .width = batch.padded_width_px};
@@ -69,8 +71,8 @@ std::vector<ImageDetections> found_by(const RetinaNet& network, const Batch& bat
   return postprocess(outputs, network.config(), padded, sizes, options.postprocess);
 }
 
-// What the converted model finds on each image, in its own pixels. From here on shapes, types and
-// labels are as onnx_file.h promises.
+// Returns the converted model's detections on each image, in the image's own pixels. Shapes, types
+// and labels are checked here: from here on they are as onnx_file.h promises.
 std::vector<ImageDetections> found_by(ConvertedModel& model, const at::Tensor& images,
                                       std::int64_t class_count) {
   const auto fail = [&](const std::string& problem) { refuse_answer(model.path(), problem); };

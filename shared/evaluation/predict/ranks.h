@@ -1,4 +1,4 @@
-// Work that ranks share: each takes its part, the first gets all results.
+// Work shared by ranks: each takes its part, rank 0 gets all results.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace retina {
 
-// Every rank_count-th entry, beginning with the rank's own number: neighbours cost about the same,
-// so the ranks' shares do too.
+// Returns every rank_count-th entry, beginning with the rank's own number: neighbours cost about
+// the same, so the ranks' shares do too.
 template <class T>
 std::vector<T> share_of_rank(const std::vector<T>& all, const Communicator& ranks) {
   std::vector<T> share;
@@ -25,7 +25,7 @@ std::vector<T> share_of_rank(const std::vector<T>& all, const Communicator& rank
   return share;
 }
 
-// A run of neighbours instead, where they share work.
+// Returns consecutive entries instead, for neighbours that share work.
 template <class T>
 std::vector<T> run_of_rank(const std::vector<T>& all, const Communicator& ranks) {
   const auto rank = static_cast<std::size_t>(ranks.rank());
@@ -36,12 +36,12 @@ std::vector<T> run_of_rank(const std::vector<T>& all, const Communicator& ranks)
   return {place(rank), place(rank + 1)};
 }
 
-// A part of the work is done: ranks that wait for this one see that it makes progress.
+// Reports that a part of the work is done: ranks that wait for this one see that it makes progress.
 void tell_progress(Communicator& ranks);
 
-// All ranks' entries on rank 0 in ascending `image_id` order, each image's order kept; nothing
-// elsewhere. Collective. Of an image on several ranks, those of lower ranks come first. Entries
-// travel as their bytes: all ranks run the same program.
+// Returns all ranks' entries on rank 0 in ascending `image_id` order, each image's order kept;
+// nothing elsewhere. Collective. For an image on several ranks, entries of lower ranks come first.
+// Entries travel as their bytes: all ranks run the same program.
 template <class Entry>
 std::vector<Entry> gather_by_image(Communicator& ranks, const std::vector<Entry>& entries) {
   static_assert(std::is_trivially_copyable_v<Entry>);

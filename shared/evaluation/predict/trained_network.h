@@ -1,4 +1,4 @@
-// From a checkpoint to the network that it holds.
+// Converts a checkpoint to its network.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace retina {
 
-// Throws kConfig, naming `path`, where a model is for another task than is wanted.
+// Throws kConfig, naming `path`, if a model is for another task than `wanted`.
 void check_model_task(Task got, Task wanted, const std::string& path);
 
-// On the CPU, in evaluation mode. Throws kConfig for a classifier and for the import of its
-// backbone alone, which has no heads, kData where weights, configuration and categories do not fit
-// each other. `path` names the checkpoint.
+// Returns the checkpoint's network on the CPU, in evaluation mode. Throws kConfig for a classifier
+// and for the import of a backbone alone, which has no heads, kData if weights, configuration and
+// categories do not fit each other. Errors name `path`.
 RetinaNet trained_network(const Checkpoint& checkpoint, const std::string& path);
-// The same for a classifier; throws kConfig for a RetinaNet.
+// Returns the checkpoint's classifier; throws kConfig for a RetinaNet.
 std::unique_ptr<Classifier> trained_classifier(const Checkpoint& checkpoint,
                                                const std::string& path);
 

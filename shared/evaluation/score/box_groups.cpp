@@ -17,7 +17,7 @@ namespace retina {
 
 namespace {
 
-// A detection while it is sorted. `order` decides between equal scores.
+// A detection during sorting. `order` decides between equal scores.
 struct Ranked {
   double score = 0;
   std::uint32_t order = 0;
@@ -27,14 +27,14 @@ struct Ranked {
   }
 };
 
-// Order-preserving bits of a score, the highest score first. 0 and -0 are equal.
+// Returns bits of a score that sort the highest score first. 0 and -0 are equal.
 std::uint64_t descending_bits(double score) {
   const auto bits = std::bit_cast<std::uint64_t>(score + 0.0);
   return (bits >> 63) != 0 ? bits : ~bits & ~(std::uint64_t{1} << 63);
 }
 
-// Best first, from ascending `order`: a radix sort by the upper 33 bits of the score, then
-// neighbours that differ in the lower ones only. Twice as fast as std::sort.
+// Sorts best first, from ascending `order`: a radix sort by the upper 33 bits of the score, then by
+// the lower ones among neighbours that differ in them only. Twice as fast as std::sort.
 void sort_ranked(std::vector<Ranked>& boxes) {
   constexpr int kDigitBits = 11, kDigits = 3;
   constexpr std::size_t kBuckets = std::size_t{1} << kDigitBits;
@@ -71,7 +71,7 @@ void sort_ranked(std::vector<Ranked>& boxes) {
 }
 
 // Sorts boxes by `images` (each box's image, or IdPlaces::kNone) into `begin` and `order`; boxes of
-// an image stay in their order.
+// an image keep their order.
 void group_boxes(std::span<const std::uint32_t> images, std::size_t image_count, int thread_count,
                  std::vector<std::uint32_t>& begin, std::vector<std::uint32_t>& order) {
   const auto wanted = static_cast<std::size_t>(thread_count > 0 ? thread_count : usable_cores());

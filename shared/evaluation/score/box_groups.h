@@ -1,5 +1,5 @@
-// The boxes of an evaluation in the orders in which its questions go through them: by image and by
-// class, best detections first. Made once and read by all.
+// The boxes of an evaluation in the orders that its passes need: by image and by class, best
+// detections first. Made once and read by all.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace retina {
 
-// From the ids of a data set, which are any numbers, to their places in a list: a table when they
-// are dense, else a search.
+// Maps the ids of a data set, which may be any numbers, to their places in a list: by a table if
+// they are dense, else by a search.
 class IdPlaces {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
@@ -35,50 +35,51 @@ class IdPlaces {
   std::vector<std::int64_t> ids_{};     // ascending; empty when dense
 };
 
-// Best detections of an image and class that count: COCO's number, and that of images which are
-// detected on by tiles and may hold thousands of objects.
+// Number of best detections of an image and class that count: COCO's, and that for detection by
+// tiles, where an image may hold thousands of objects.
 inline constexpr std::uint32_t kMaxDetectionsPerImage = 100, kMaxDetectionsOnTiles = 10'000;
 
-// A box that is never a hit.
+// Returns true for a box that is never a hit.
 inline bool is_empty(const std::array<double, 4>& xywh) {
   return xywh[2] == 0 || xywh[3] == 0;
 }
 
-// Images are named by their place in ascending image id, classes by theirs in ascending category id
-// (the label), objects and detections by "slot". Takes 20 bytes a detection.
+// Groups the boxes. Images are identified by their place in ascending image id, classes by theirs
+// in ascending category id (the label), objects and detections by "slot". Takes 20 bytes a
+// detection.
 class BoxGroups {
  public:
-  // Both must outlive this. Throws Error{kData} naming the image ids of detections that are not in
-  // `truth`, or a category id that `truth` has twice. `thread_count` 0: usable_cores(); the result
-  // never depends on it.
+  // Keeps references to both, which must outlive this. Throws Error{kData} naming the image ids of
+  // detections that are not in `truth`, or a category id that `truth` has twice. `thread_count` 0:
+  // usable_cores(); the result never depends on it.
   BoxGroups(const Instances& truth, const std::vector<Detection>& detections, int thread_count = 0,
             std::uint32_t detection_limit = kMaxDetectionsPerImage);
 
   const Instances& truth() const { return truth_; }
   const std::vector<Detection>& detections() const { return detections_; }
   const ImageInfo& image(std::size_t place) const { return truth_.images[image_at_[place]]; }
-  // An id of `truth`.
+  // Returns the place of an image id of `truth`.
   std::uint32_t image_place(std::int64_t id) const { return image_places_.place_of(id); }
-  // The image of a detection's slot.
+  // Returns the image of a detection's slot.
   std::uint32_t image_of(std::uint32_t slot) const;
   const Annotation& object(std::size_t slot) const { return truth_.annotations[annotation[slot]]; }
   const Detection& detection(std::size_t slot) const { return detections_[entry[slot]]; }
-  // Best detections of an image and class that whoever evaluates these boxes counts.
+  // Returns the number of best detections of an image and class that count in this evaluation.
   std::uint32_t detection_limit() const { return detection_limit_; }
   std::size_t image_count() const { return image_at_.size(); }
   std::uint32_t class_count() const { return class_count_; }
-  // Slots of a class, best first, equal scores by slot.
+  // Returns the slots of a class, best first, equal scores by slot.
   std::span<const std::uint32_t> of_class(std::size_t one) const {
     return std::span(by_class_).subspan(class_begin_[one],
                                         class_begin_[one + 1] - class_begin_[one]);
   }
-  // Of all detections given.
+  // Counts over all detections given.
   std::int64_t low_score_count() const { return low_score_count_; }    // score 0 or less
   std::int64_t high_score_count() const { return high_score_count_; }  // score above 1
   std::int64_t empty_box_count() const { return empty_box_count_; }    // no width or no height
-  // Whether truth.images has its ids in another than ascending order.
+  // Returns true if the ids of truth.images do not ascend.
   bool images_are_shuffled() const { return !file_begin_.empty(); }
-  // The slot that a detection of `image` would have if images kept the file's order.
+  // Returns the slot that a detection of `image` would have if images kept the file's order.
   std::uint32_t slot_in_file_order(std::uint32_t image, std::uint32_t slot) const {
     return images_are_shuffled() ? file_begin_[image] + (slot - found_begin[image]) : slot;
   }

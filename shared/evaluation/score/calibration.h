@@ -1,5 +1,5 @@
-// What scores are worth: how often detections of a score are right, at which score a class is best
-// cut off, and what each false detection costs in AP. Right and wrong as COCO matches at IoU .5.
+// Calibration: how often detections of a score are right, the best score threshold of a class, and
+// the cost of each false detection in AP. Right and wrong as COCO matches at IoU .5.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@ namespace retina {
 
 inline constexpr std::size_t kCalibrationBinCount = 10;
 
-// Detections, or images, of scores in a range by whether they are right; here [low, high), of the
-// last bin up to 1.
+// Counts of detections, or images, with scores in a range, and of the right ones among them; here
+// [low, high), of the last bin up to 1.
 struct CalibrationBin {
   std::int64_t count = 0, right = 0;
   double score_sum = 0;
@@ -31,33 +31,34 @@ struct Calibration {
   double error = 0;  // calibration_error() of the bins
 };
 
-// Mean distance of precision and mean score, bins weighted by their counts (Naeini et al. 2015,
-// "Obtaining well calibrated probabilities using Bayesian binning", ECE). 0 without counts.
+// Returns the mean distance of precision and mean score, bins weighted by their counts (Naeini et
+// al. 2015, "Obtaining well calibrated probabilities using Bayesian binning", ECE). 0 without
+// counts.
 double calibration_error(std::span<const CalibrationBin> bins);
 
-// Scores below 0 belong to the first bin, above 1 to the last.
+// Returns the bin of a score; scores below 0 belong to the first bin, above 1 to the last.
 std::size_t calibration_bin(double score);
 Calibration calibration_of(const CalibrationBins& bins);
 
-// The score of the class's detection that gives the best F1 = 2 PR / (P + R) when all below it are
+// The score of the class's detection that gives the best F1 = 2 PR / (P + R) if all below it are
 // dropped; the highest of equals.
 struct BestThreshold {
   double score = 0, f1 = 0, precision = 0, recall = 0;
 };
 
-// A detection that counts: no ignored one.
+// A detection that counts, that is, not an ignored one.
 struct ScoredDetection {
   double score = 0;
   bool right = false;
 };
 
-// `detections` best first. Nothing without a hit or an object.
+// Returns the best threshold; nothing without a hit or an object. `detections` best first.
 std::optional<BestThreshold> best_threshold(std::span<const ScoredDetection> detections,
                                             std::int64_t object_count);
 
-// AP that each false detection costs, to first order: AP is about the mean over objects of the
-// precision t / (t + f) at their hits (t hits and f false detections so far), and one false
-// detection less changes that by t / (t + f)^2 at each hit of a lower score. Of hits 0.
+// Returns the AP that each false detection costs, to first order: AP is about the mean over objects
+// of the precision t / (t + f) at their hits (t hits and f false detections so far), and one false
+// detection less changes that by t / (t + f)^2 at each hit of a lower score. For hits 0.
 // `detections` best first.
 std::vector<float> false_detection_costs(std::span<const ScoredDetection> detections,
                                          std::int64_t object_count);

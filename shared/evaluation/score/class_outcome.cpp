@@ -38,7 +38,7 @@ ClassOutcome class_outcome(const ClassScores& image) {
     const auto label = static_cast<std::int32_t>(i);
     sum += std::exp(static_cast<double>(score) - highest);
     if (score > own || (score == own && label < image.label)) ++outcome.rank;
-    // Labels come in ascending order: an equal score stays behind those before it.
+    // Labels come in ascending order: an equal score stays behind the earlier ones.
     std::size_t place = kept;
     while (place > 0 && score > best_scores[place - 1]) --place;
     if (place == kBestLabels) continue;

@@ -1,5 +1,5 @@
-// What a classifier's scores say of one image, reduced at once: an evaluation of a million images
-// with thousands of classes holds 88 bytes an image. No LibTorch.
+// A classifier's result for one image, reduced at once: an evaluation of a million images with
+// thousands of classes holds 88 bytes an image. No LibTorch.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@ namespace retina {
 
 inline constexpr std::size_t kBestLabels = 5;  // top-5
 
-// Plain bytes: ranks send it to one another (gather.h).
+// Outcome of one image. Plain bytes: ranks send it to one another (gather.h).
 struct ClassOutcome {
   std::int64_t image_id = 0;
   std::int32_t label = 0;  // the true class, a place in the categories
-  // Classes that come before the true one: those of a larger score, and of those with the same one
-  // the lower labels. Top-k is a hit where rank < k.
+  // Number of classes before the true one: those with a larger score, and among equal scores the
+  // lower labels. Top-k is a hit if rank < k.
   std::int32_t rank = 0;
   double loss = 0;  // cross-entropy: -ln of the true class's probability
-  // The best classes, best first, equal scores in ascending label order; -1 past the last class.
+  // Best classes, best first, equal scores in ascending label order; -1 past the last class.
   std::array<std::int32_t, kBestLabels> best{-1, -1, -1, -1, -1};
   std::array<double, kBestLabels> probabilities{};  // softmax, of each of `best`
 
@@ -36,11 +36,11 @@ struct ClassScores {
   std::span<const float> scores{};  // [K] logits, any finite values; K >= 1
 };
 
-// Softmax and cross-entropy in f64 (log-sum-exp), whatever the size of the scores. torchvision's
-// references/classification `accuracy` takes the classes of torch.topk, which promises no order
-// among equal scores; here the lower label comes first, so that the result is the same on every
-// machine. Throws Error{kData} naming image and class for a score that is not finite. Parity:
-// tests/oracle/classification_metrics.py.
+// Reduces scores to an outcome. Softmax and cross-entropy in f64 (log-sum-exp), whatever the size
+// of the scores. torchvision's references/classification `accuracy` takes the classes of
+// torch.topk, which promises no order among equal scores; here the lower label comes first, so that
+// the result is the same on every machine. Throws Error{kData} naming image and class for a score
+// that is not finite. Parity: tests/oracle/classification_metrics.py.
 ClassOutcome class_outcome(const ClassScores& image);
 
 }  // namespace retina

@@ -25,12 +25,12 @@ struct ImageClassMetrics {
   std::int64_t category_id = 0;
   std::string name{};
   std::int64_t image_count = 0;      // of the class
-  std::int64_t predicted_count = 0;  // taken for it, rightly or not
+  std::int64_t predicted_count = 0;  // predicted as this class, rightly or not
   std::int64_t hit_count = 0;        // both
 
   Proportion recall() const { return {.hits = hit_count, .of = image_count}; }
   Proportion precision() const { return {.hits = hit_count, .of = predicted_count}; }
-  // 2 PR / (P + R) as 2 hits / (images + predicted); nothing where both are 0.
+  // Returns 2 PR / (P + R) as 2 hits / (images + predicted); nothing if both are 0.
   std::optional<double> f1() const;
 };
 
@@ -45,28 +45,29 @@ struct ConfusedPair {
 struct ClassificationMetrics {
   std::int64_t image_count = 0;
   Proportion top1{};
-  Proportion top5{};    // one of the best `top5_labels`
+  Proportion top5{};    // the true class is one of the best `top5_labels`
   int top5_labels = 0;  // min(5, K): with five classes or fewer top-5 is always 1
   double loss = 0;      // mean cross-entropy
-  // Mean recall of the classes that have images; nothing where none has.
+  // Mean recall of the classes that have images; unset if none has.
   std::optional<double> balanced_accuracy{};
   std::vector<ImageClassMetrics> per_class{};  // in label order
-  std::vector<ConfusedPair> confusion{};       // those that occur, by truth, then predicted
+  std::vector<ConfusedPair> confusion{};       // cells that occur, by truth, then predicted
   // Images by the probability of their predicted class: bin i holds those in (i/15, (i+1)/15]. Guo
   // et al. 2017, "On calibration of modern neural networks".
   std::array<CalibrationBin, kReliabilityBinCount> reliability{};
   double calibration_error = 0;  // expected calibration error of these bins
-  // Images that coco-pack quarantined, in none of the numbers; the caller knows them.
+  // Number of images that coco-pack quarantined, in none of the other numbers; filled by the
+  // caller.
   std::int64_t quarantined_count = 0;
 };
 
-// `outcomes` in ascending image id order, each image once: sums are added in it, so that the result
-// does not depend on who computed which. Memory is O(images + classes). Parity:
-// tests/oracle/classification_metrics.py.
+// Returns the metrics. `outcomes` in ascending image id order, each image once: sums are added in
+// this order, so that the result does not depend on which rank computed which. Memory is O(images +
+// classes). Parity: tests/oracle/classification_metrics.py.
 ClassificationMetrics classification_metrics(const std::vector<ClassOutcome>& outcomes,
                                              const Categories& categories);
 
-// The bin of a probability in [0, 1]; 0 belongs to the first.
+// Returns the bin of a probability in [0, 1]; 0 belongs to the first.
 std::size_t reliability_bin(double probability);
 
 }  // namespace retina

@@ -9,17 +9,19 @@
 
 namespace retina {
 
-// All images, annotations and categories of `shards`, images in ascending id order, each image's
-// annotations in their order in the record. Of tiles the whole images with their own boxes.
-// `on_record` is called for each record. Throws kData when one is damaged, kConfig
-// when the set is not one of detection.
+// Returns all images, annotations and categories of `shards`, images in ascending id order, each
+// image's annotations in their order in the record. From tiles it restores the whole images with
+// their own boxes. `on_record` is called for each record. Throws kData if one is damaged, kConfig
+// if the set is not for detection.
 Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& on_record = {});
 
-// Whether both score alike: the images with their sizes, the boxes with their classes, areas and
-// crowd flags, and the classes, in any order. Names of files and ids of annotations do not count.
+// Returns true if both score alike: the images with their sizes, the boxes with their classes,
+// areas and crowd flags, and the classes are the same, in any order. Names of files and ids of
+// annotations do not count.
 bool is_same_truth(const Instances& a, const Instances& b);
 
-// Drops all images but the `count` of lowest id, with their annotations; none where `count` is 0.
+// Drops all images but the `count` with the lowest ids, with their annotations; none if `count` is
+// 0.
 void keep_first_images(Instances& truth, std::int64_t count);
 
 }  // namespace retina

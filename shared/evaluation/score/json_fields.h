@@ -1,5 +1,5 @@
-// What the JSON files of evaluations have in common: values that may not exist, lists, bins, and
-// long lists on a line of their own.
+// Shared parts of the JSON files of evaluations: optional values, lists, bins, and long lists on a
+// line of their own.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@
 
 namespace retina {
 
-// null where there is none.
+// Writes the value; null if there is none.
 template <class T>
 void write_optional(JsonWriter& json, std::string_view key, const std::optional<T>& value) {
   json.key(key);
   value ? json.value(*value) : json.null();
 }
 
-// [low, high], or null.
+// Writes [low, high], or null.
 inline void write_interval(JsonWriter& json, std::string_view key,
                            const std::optional<Interval>& interval) {
   json.key(key);
@@ -46,8 +46,8 @@ void write_list(JsonWriter& json, std::string_view key, const List& list) {
   write_list(json, list);
 }
 
-// {"bins": [{"low", "high", "count", "mean_score", "precision"}, ...], "error"}: bins of equal
-// width over 0..1.
+// Writes {"bins": [{"low", "high", "count", "mean_score", "precision"}, ...], "error"}: bins of
+// equal width over 0..1.
 inline void write_bins(JsonWriter& json, std::span<const CalibrationBin> bins, double error) {
   json.begin_object().key("bins").begin_array();
   for (std::size_t i = 0; i < bins.size(); ++i) {
@@ -62,7 +62,7 @@ inline void write_bins(JsonWriter& json, std::span<const CalibrationBin> bins, d
   json.end_array().field("error", error).end_object();
 }
 
-// `"key": ...` as a line.
+// Returns `"key": ...` as a line.
 template <class Write>
 std::string json_line(const char* key, const Write& write) {
   JsonWriter json;
@@ -70,8 +70,8 @@ std::string json_line(const char* key, const Write& write) {
   return cat("  \"", key, "\": ", json.text());
 }
 
-// The object with further fields at its end, each a json_line(): indented, long lists would be
-// several times as long.
+// Appends fields to the object, each a json_line(): indented, long lists would be several times as
+// long.
 inline std::string with_lines(std::string pretty_object, std::initializer_list<std::string> lines) {
   pretty_object.erase(pretty_object.rfind("\n}"));
   for (const std::string& line : lines) pretty_object += ",\n" + line;

@@ -24,11 +24,11 @@ class ImageMatcher {
  public:
   ImageMatcher(const BoxGroups& boxes, const MatchingOptions& options)
       : boxes_(boxes), options_(options), class_ranks_(boxes.class_count(), 0) {
-    // As pycocotools: an IoU of 1 reaches a threshold of 1 whatever rounding did to it.
+    // As in pycocotools, an IoU of 1 reaches a threshold of 1 despite rounding.
     for (double& threshold : options_.iou_thresholds) threshold = std::min(threshold, 1 - 1e-10);
   }
 
-  // Writes to the slots of `image`.
+  // Matches one image; writes to the slots of `image`.
   void match(std::size_t image, std::vector<Match>& matches) {
     look_at_objects(image);
     const std::uint32_t begin = boxes_.found_begin[image], end = boxes_.found_begin[image + 1];
@@ -53,7 +53,7 @@ class ImageMatcher {
     BoxEdges box;
     std::uint32_t label = 0;
     bool crowd = false;
-    bool unmatchable = false;  // id 0: pycocotools reads a match with it as none
+    bool unmatchable = false;  // id 0: pycocotools reads a match with it as no match
     std::array<bool, kAreaRangeCount> ignored{};
     std::array<std::uint16_t, kAreaRangeCount> taken{};  // bits as in Match
   };
@@ -61,7 +61,7 @@ class ImageMatcher {
   struct Near {
     Object* object = nullptr;
     double iou = 0;
-    std::uint16_t reached = 0;  // the thresholds
+    std::uint16_t reached = 0;  // mask of the thresholds
   };
 
   void look_at_objects(std::size_t image) {
@@ -79,7 +79,7 @@ class ImageMatcher {
     }
   }
 
-  // The later object first.
+  // Collects the objects that the detection may choose, the later one first.
   void find_near(const BoxEdges& box, std::uint32_t label) {
     near_.clear();
     for (std::size_t g = objects_.size(); g-- > 0;) {
@@ -92,13 +92,14 @@ class ImageMatcher {
       if (count == 0) continue;
       near_.push_back({&object, iou, static_cast<std::uint16_t>((1U << count) - 1)});
     }
-    // Most detections have one at most.
+    // Most detections have at most one.
     if (near_.size() < 2) return;
     std::stable_sort(near_.begin(), near_.end(),
                      [](const Near& a, const Near& b) { return a.iou > b.iou; });
   }
 
-  // At each threshold the first of near_ that is free and reached, of those that count if any.
+  // Chooses, at each threshold, the first of near_ that is free and reached, preferring those that
+  // count.
   void choose(std::size_t area, Match& match) {
     unsigned open = ~0U;
     for (const bool ignored : {false, true}) {

@@ -1,5 +1,5 @@
-// Which detections hit which objects: COCO's greedy matching, for all IoU thresholds and area
-// ranges at once.
+// Pairs detections with objects: COCO's greedy matching, for all IoU thresholds and area ranges at
+// once.
 #pragma once
 
 #include <algorithm>
@@ -17,19 +17,21 @@ inline constexpr std::size_t kRecallThresholdCount = 101;
 inline constexpr std::size_t kIouThresholdCount = 10;  // COCO's
 inline constexpr std::size_t kMaxIouThresholds = 16;   // the bits of a mask
 
-// Area in square pixels, both ends inclusive: an object of exactly 32^2 is small and medium.
+// A range of areas in square pixels, both ends inclusive: an object of exactly 32^2 is small and
+// medium.
 struct AreaRange {
   double low = 0, high = 0;
   bool has(double area) const { return !(area < low) && !(area > high); }
 };
 
-// COCO's .50:.05:.95, the f64 values of numpy.linspace(.5, .95, 10), which a hit may just reach.
+// Returns COCO's .50:.05:.95, the f64 values of numpy.linspace(.5, .95, 10); an IoU equal to a
+// threshold is a hit.
 std::vector<double> coco_iou_thresholds();
-// COCO's 0, .01, ..., 1: numpy.linspace(0, 1, 101).
+// Returns COCO's 0, .01, ..., 1: numpy.linspace(0, 1, 101).
 inline double recall_threshold(std::size_t place) {
   return place + 1 == kRecallThresholdCount ? 1.0 : static_cast<double>(place) * 0.01;
 }
-// COCO's all, small, medium, large.
+// COCO's ranges: all, small, medium, large.
 inline constexpr std::array<AreaRange, kAreaRangeCount> kCocoAreaRanges{
     {{0, 1e10}, {0, 32.0 * 32.0}, {32.0 * 32.0, 96.0 * 96.0}, {96.0 * 96.0, 1e10}}};
 
@@ -38,22 +40,23 @@ struct MatchingOptions {
   std::array<AreaRange, kAreaRangeCount> area_ranges = kCocoAreaRanges;
 };
 
-// What became of one detection. Bit t of a mask stands for iou_thresholds[t].
+// Outcome of one detection. Bit t of a mask stands for iou_thresholds[t].
 struct Match {
   std::array<std::uint16_t, kAreaRangeCount> hit{};
   std::array<std::uint16_t, kAreaRangeCount> ignored{};  // neither right nor wrong
   std::uint32_t rank = 0;  // 0: the best of its image and class; from the limit on the masks are 0
 };
 
-// By slot. Per threshold and area range, the detections of an image choose in order of score: each
-// takes the free object of its class of the highest IoU (on ties the later one), objects that count
-// before those that do not (crowds, outside the area range); crowds are never used up. A detection
-// on an object that does not count, or unmatched and itself outside the area range, is ignored.
-// Only the best of an image and class take part, boxes.detection_limit() of them.
+// Matches the detections; returns the outcomes by slot. Per threshold and area range, the
+// detections of an image choose in order of score: each takes the free object of its class with the
+// highest IoU (on ties the later one), objects that count before those that do not (crowds, outside
+// the area range); crowds are never used up. A detection on an object that does not count, or
+// unmatched and itself outside the area range, is ignored. Only the best of an image and class take
+// part, boxes.detection_limit() of them.
 std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOptions& options,
                                     int thread_count);
 
-// A box as overlaps are computed from it.
+// A box in the form that overlaps are computed from.
 struct BoxEdges {
   double left = 0, top = 0, right = 0, bottom = 0, area = 0;
   explicit BoxEdges(const std::array<double, 4>& xywh)
@@ -64,14 +67,14 @@ struct BoxEdges {
         area(xywh[2] * xywh[3]) {}
 };
 
-// Intersection over union of two boxes, in f64 in pycocotools' order of operations. With `crowd`
-// over the area of `found` alone: lying inside a crowd region is a full match.
+// Returns the intersection over union of two boxes, in f64 in pycocotools' order of operations.
+// With `crowd` over the area of `found` alone: lying inside a crowd region is a full match.
 inline double box_iou(const BoxEdges& found, const BoxEdges& truth, bool crowd) {
   const double width = std::min(found.right, truth.right) - std::max(found.left, truth.left);
   const double height = std::min(found.bottom, truth.bottom) - std::max(found.top, truth.top);
   const double intersection = width * height;
   const double whole = crowd ? found.area : found.area + truth.area - intersection;
-  // Without a branch that could be foreseen wrongly.
+  // Branch-free, since a branch would often be mispredicted.
   return (width > 0) & (height > 0) ? intersection / whole : 0;
 }
 

@@ -23,8 +23,8 @@ double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// A detection that is a hit, or ignored, at some threshold but not ignored at all. The others, most
-// of them, only move the place of those behind them.
+// A detection that is a hit, or ignored, at some threshold but not ignored at all of them. The
+// others, most of them, only shift the places of those after them.
 struct Event {
   double score = 0;
   std::uint32_t place = 0;  // among those that are not ignored at all thresholds
@@ -32,11 +32,11 @@ struct Event {
   std::uint16_t hit = 0, ignored = 0;
 };
 
-// One class in one area range over all images, with a limit of detections.
+// Events of one class in one area range over all images, with a limit of detections.
 struct ClassEvents {
   std::vector<Event> events{};  // best first
   std::int64_t object_count = 0;
-  double first_score = 0;  // of the best detection, whatever became of it
+  double first_score = 0;  // of the best detection, whatever its outcome
 };
 
 std::array<ClassEvents, kAreaRangeCount> class_events(const BoxGroups& boxes,
@@ -77,7 +77,7 @@ Curves measure(const ClassEvents& one, std::size_t threshold_count) {
   Curves curves{.precision = std::vector<double>(threshold_count * kRecallThresholdCount, 0),
                 .scores = std::vector<double>(threshold_count * kRecallThresholdCount, 0),
                 .recall = std::vector<double>(threshold_count, 0)};
-  // At each hit. Between hits precision only falls, so the hits alone decide.
+  // Values at each hit. Between hits precision only falls, so the hits alone decide.
   std::vector<double> precisions, scores;
   for (std::size_t t = 0; t < threshold_count; ++t) {
     precisions.clear();
@@ -110,14 +110,14 @@ Curves measure(const ClassEvents& one, std::size_t threshold_count) {
       precision[r] = precisions[hit];
       score[r] = scores[hit];
     }
-    // Recall 0 is reached by the first detection, hit or not.
+    // The first detection reaches recall 0, hit or not.
     score[0] = one.first_score;
   }
   return curves;
 }
 
-// Mean recall over the thresholds at a lower limit of detections, which decides nothing about those
-// that it leaves: what a detection takes never depends on worse ones.
+// Returns the mean recall over the thresholds at a lower limit of detections. Dropping the rest
+// changes nothing for the others: a detection's match never depends on worse ones.
 double mean_recall(const ClassEvents& one, std::uint32_t limit, std::size_t threshold_count) {
   std::vector<double> recalls(threshold_count, 0);
   for (const Event& event : one.events) {
@@ -129,7 +129,7 @@ double mean_recall(const ClassEvents& one, std::uint32_t limit, std::size_t thre
   return mean_of(recalls);
 }
 
-// Where a threshold stands among the options', if at all.
+// Returns the place of a threshold among the options', if it is there.
 std::optional<std::size_t> place_of(const std::vector<double>& thresholds, double wanted) {
   const auto found = std::find(thresholds.begin(), thresholds.end(), wanted);
   if (found == thresholds.end()) return std::nullopt;
@@ -150,8 +150,8 @@ class Accumulator {
     metrics_.arrays.scores = metrics_.arrays.precision;
   }
 
-  // One class in one area range; different classes from different threads. `events` with the
-  // largest limit.
+  // Adds one class in one area range; different classes may be added from different threads.
+  // `events` with the largest limit.
   void add(const ClassEvents& events, std::size_t label, std::size_t area) const {
     if (events.object_count == 0) return;
     constexpr std::array<std::size_t, kAreaRangeCount> kPrecisionOf{kAp, kApSmall, kApMedium,
@@ -174,14 +174,14 @@ class Accumulator {
     metrics.precision = std::move(curves.precision);
   }
 
-  // The arrays alone, with limit number `limit` of detections.
+  // Adds the arrays alone, for limit number `limit` of detections.
   void add_arrays(const ClassEvents& events, std::size_t label, std::size_t area,
                   std::size_t limit) const {
     if (events.object_count > 0) store(measure(events, threshold_count_), label, area, limit);
   }
 
  private:
-  // [T] means over recalls.
+  // Returns the means over recalls, [T].
   std::vector<double> means_of(const Curves& curves) const {
     std::vector<double> means;
     for (std::size_t t = 0; t < threshold_count_; ++t) {
@@ -210,7 +210,7 @@ class Accumulator {
   CocoMetrics& metrics_;
 };
 
-// Ascending, each once.
+// Returns the unknown categories in ascending order, each once.
 std::vector<std::int64_t> unknown_categories(const BoxGroups& boxes) {
   const CategoryMap known(boxes.truth().categories);
   std::set<std::int64_t> ids;
@@ -220,7 +220,7 @@ std::vector<std::int64_t> unknown_categories(const BoxGroups& boxes) {
   return {ids.begin(), ids.end()};
 }
 
-// What there is of everything, before any of it is matched. Returns the objects of each class that
+// Fills the counts, before anything is matched. Returns the number of objects of each class that
 // count in each area range.
 std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGroups& boxes,
                                                                    const MatchingOptions& options,
@@ -302,6 +302,7 @@ CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& gi
     }
   });
 
+  // Means over the classes that have something to find.
   for (std::size_t stat = 0; stat < kCocoStatCount; ++stat) {
     std::vector<double> values;
     for (const ClassMetrics& one : metrics.per_class) {

@@ -36,13 +36,13 @@ enum CocoStat : std::size_t {
 };
 inline constexpr std::size_t kCocoStatCount = 12;
 
-// The same numbers for one class; -1 where there is nothing to find.
+// The 12 numbers for one class; -1 if there is nothing to find.
 struct ClassMetrics {
   int64_t category_id = 0;
   std::string name;
   std::array<double, kCocoStatCount> stats{};
   // [IoU thresholds, 101 recalls] best precision at that recall or a higher one, over all areas at
-  // the largest limit of detections; empty where there is nothing to find.
+  // the largest limit of detections; empty if there is nothing to find.
   std::vector<double> precision{};
   int64_t object_count = 0;     // ground truth without crowd regions
   int64_t crowd_count = 0;      // crowd regions
@@ -50,7 +50,7 @@ struct ClassMetrics {
 };
 
 // pycocotools' arrays of the same names, T IoU thresholds, R recalls, K classes in ascending
-// category id, A area ranges, M limits of detections; -1 where a class has nothing to find.
+// category id, A area ranges, M limits of detections; -1 if a class has nothing to find.
 struct CocoArrays {
   std::vector<double> precision{};  // [T, R, K, A, M]
   std::vector<double> scores{};     // [T, R, K, A, M] of the detection at that recall
@@ -58,30 +58,33 @@ struct CocoArrays {
 };
 
 struct CocoMetrics {
-  std::array<double, kCocoStatCount> stats{};  // -1 where no class has anything to find
+  std::array<double, kCocoStatCount> stats{};  // -1 if no class has anything to find
   std::vector<ClassMetrics> per_class;         // ascending category id
   int64_t image_count = 0;
   int64_t object_count = 0;
   int64_t detection_count = 0;         // all results given
   int64_t unknown_category_count = 0;  // results of categories not in the ground truth: ignored
-  std::vector<int64_t> unknown_category_ids{};  // theirs, ascending
+  std::vector<int64_t> unknown_category_ids{};  // their ids, ascending
   int64_t low_score_count = 0;   // results of score 0 or less: ranked like all others
   int64_t high_score_count = 0;  // results of score above 1
-  // Best detections of an image and class that counted, and the most objects that an image has of
-  // one class: more of them than that cannot be found.
+  // Number of best detections of an image and class that counted, and the most objects that an
+  // image has of one class: more than the limit cannot be found.
   std::uint32_t detection_limit = 0, most_objects = 0;
   int64_t empty_box_count = 0;    // results and objects without width or height: never a hit
   bool has_annotation_0 = false;  // an object with id 0: never found
-  // Images that coco-pack quarantined, in none of the numbers; the caller knows them.
+  // Number of images that coco-pack quarantined, in none of the other numbers; filled by the
+  // caller.
   int64_t quarantined_count = 0;
-  CocoArrays arrays{};  // filled when asked for
+  CocoArrays arrays{};  // filled on request
 };
 
 struct MetricsOptions {
-  // A stat whose threshold is not among them is -1: kAp50 without .5, kAp75 without .75.
+  // Options of the matching. A stat whose threshold is missing is -1: kAp50 without .5, kAp75
+  // without .75.
   MatchingOptions matching{};
-  // Best detections of an image and class that count, ascending; kAr1, kAr10 and kAr100 are the
-  // recalls at the first, second and third, all other stats count the third.
+  // Limits of the best detections of an image and class that count, ascending; kAr1, kAr10 and
+  // kAr100 are the recalls at the first, second and third, all other stats use the third, which
+  // grouped boxes replace by their own.
   std::array<std::uint32_t, 3> detection_limits{1, 10, kMaxDetectionsPerImage};
   bool with_arrays = false;
   int thread_count = 0;  // 0: usable_cores(); the result never depends on it
@@ -89,13 +92,12 @@ struct MetricsOptions {
 
 // Scores `detections` against all images and categories of `truth`. Crowd regions are ignored, not
 // missed; the k best of an image and class count (k = 1, 10, 100); equal scores keep the order of
-// `detections`. As pycocotools does: an annotation with id 0 cannot be matched, on equal IoUs the
-// later box wins. Throws Error{kData} naming the image id when a detection's image is not in
-// `truth`. Takes about 60 bytes a detection besides `detections`. Parity:
-// tests/evaluation/metrics_test.cpp.
+// `detections`. As in pycocotools, an annotation with id 0 cannot be matched, and on equal IoUs the
+// later box wins. Throws Error{kData} naming the image id if a detection's image is not in `truth`.
+// Takes about 60 bytes a detection besides `detections`. Parity: tests/evaluation/metrics_test.cpp.
 CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections,
                                 const MetricsOptions& options = {});
-// The same for boxes that are grouped already.
+// Scores boxes that are grouped already.
 CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& options = {});
 
 }  // namespace retina

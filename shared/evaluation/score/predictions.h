@@ -1,4 +1,4 @@
-// predictions.jsonl: what a classifier said of each image of an evaluation, one JSON object a line
+// predictions.jsonl: a classifier's result for each image of an evaluation, one JSON object a line
 // in ascending image id order, with the data set's own category ids:
 //
 //   {"image_id":7,"file_name":"cat/17.jpg","category_id":3,"rank":0,"loss":0.105,
@@ -20,17 +20,17 @@
 
 namespace retina {
 
-// "category_id", "rank", "loss" and "top5" into an object.
+// Writes "category_id", "rank", "loss" and "top5" into an object.
 void write_outcome(JsonWriter& json, const ClassOutcome& outcome, const Categories& categories);
 
-// Throws kCannotCreate, kIo.
+// Writes the file. Throws kCannotCreate, kIo.
 void write_predictions(const std::string& path, const std::vector<ClassOutcome>& outcomes,
                        const Categories& categories, const FileNames& file_names);
 
-// A line, as far as comparisons need it.
+// A line, reduced to the fields that comparisons need.
 struct Prediction {
   std::int64_t image_id = 0;
-  std::string file_name{};        // empty where the line has none
+  std::string file_name{};        // empty if the line has none
   std::int64_t category_id = 0;   // the true class
   std::int64_t predicted_id = 0;  // the first of top5
   double confidence = 0;          // its probability
@@ -38,7 +38,8 @@ struct Prediction {
   double loss = 0;
 };
 
-// Throws kNoInput, kIo, kData naming the line: not such an object, image ids that do not ascend.
+// Reads the file. Throws kNoInput, kIo, kData naming the line: not such an object, image ids that
+// do not ascend.
 std::vector<Prediction> read_predictions(const std::string& path);
 
 }  // namespace retina

@@ -31,7 +31,8 @@ bool comes_before(const Detection& a, const Detection& b) {
   return corners_of(a) < corners_of(b);
 }
 
-// In the type of the boxes, each operation rounded as sahi's.
+// Returns true if two boxes match. Computes in the type of the boxes, each operation rounded as
+// sahi's.
 template <class Float>
 bool are_match(const std::array<Float, 4>& a, const std::array<Float, 4>& b,
                const TileMerge& merge) {
@@ -44,8 +45,8 @@ bool are_match(const std::array<Float, 4>& a, const std::array<Float, 4>& b,
   return whole > 0 && shared_area / whole >= static_cast<Float>(merge.threshold);
 }
 
-// Boxes that are still there, by place: a binary tree over their centres, halved along the longer
-// side, in which those that are taken no longer cost anything.
+// Holds the remaining boxes by place: a binary tree over their centres, halved along the longer
+// side, in which removed boxes cost nothing.
 class BoxTree {
  public:
   explicit BoxTree(const std::vector<Corners32>& boxes)
@@ -63,7 +64,7 @@ class BoxTree {
     }
   }
 
-  // Calls `use` with each box that is there and touches `area`.
+  // Calls `use` with each remaining box that touches `area`.
   template <class Use>
   void for_each_near(const Corners32& area, const Use& use) const {
     for (std::size_t at = 0; at < nodes_.size();) {
@@ -82,12 +83,12 @@ class BoxTree {
  private:
   static constexpr std::size_t kNone = ~std::size_t{0}, kLeafBoxes = 8;
 
-  // Depth first, so that the nodes below one lie behind it, up to `next`.
+  // Nodes are stored depth first, so that the descendants of one follow it, up to `next`.
   struct Node {
     Corners32 bounds{};
     std::size_t parent = kNone, next = 0;
-    std::size_t begin = 0, end = 0;  // in order_; of a leaf
-    std::size_t count = 0;           // boxes that are there
+    std::size_t begin = 0, end = 0;  // in order_; for a leaf
+    std::size_t count = 0;           // remaining boxes
   };
 
   static bool touch(const Corners32& a, const Corners32& b) {
@@ -97,6 +98,7 @@ class BoxTree {
   void build(std::size_t begin, std::size_t end, std::size_t parent) {
     if (begin == end) return;
     const std::size_t at = nodes_.size();
+    // The bounds of all boxes below this node.
     Node node{.bounds = boxes_[order_[begin]], .parent = parent, .count = end - begin};
     for (std::size_t i = begin + 1; i < end; ++i) {
       const Corners32& box = boxes_[order_[i]];
@@ -110,6 +112,7 @@ class BoxTree {
       for (std::size_t i = begin; i < end; ++i) leaf_of_[order_[i]] = at;
     } else {
       const auto& [left, top, right, bottom] = node.bounds;
+      // Halves the boxes by their centres along the longer side.
       const std::size_t side = right - left >= bottom - top ? 0 : 1;
       const auto place = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
       const std::size_t middle = begin + (end - begin) / 2;
@@ -130,13 +133,13 @@ class BoxTree {
   std::vector<Node> nodes_{};
 };
 
-// Which boxes of a class, which are in the total order, each kept one takes.
+// Finds the boxes that each kept one absorbs; the boxes are of one class, in the total order.
 class Groups {
  public:
   Groups(const std::vector<Detection>& found, const TileMerge& merge)
       : found_(found), merge_(merge), boxes_(boxes_of(found)), tree_(boxes_) {}
 
-  // The kept box first, then those that it takes, in the order of the taking.
+  // Returns groups: the kept box first, then those that it absorbs, in that order.
   std::vector<std::vector<std::size_t>> take_all() {
     std::vector<std::vector<std::size_t>> groups;
     std::vector<std::size_t> group_of(found_.size());
@@ -169,14 +172,15 @@ class Groups {
     return boxes;
   }
 
-  // sahi's NMM lets a box take another of its score only where they are the same box.
+  // Returns true if a box may absorb another. In sahi's NMM it may absorb one of its own score only
+  // if they are the same box.
   bool may_take(std::size_t taker, std::size_t other) const {
     return merge_.kind != TileMergeKind::kNmm ||
            static_cast<float>(found_[taker].score) > static_cast<float>(found_[other].score) ||
            boxes_[taker] == boxes_[other];
   }
 
-  // Those that are there, in the total order; all behind `taker`.
+  // Returns the remaining matches in the total order; all come after `taker`.
   std::vector<std::size_t> matches_of(std::size_t taker) const {
     std::vector<std::size_t> matches;
     tree_.for_each_near(boxes_[taker], [&](std::size_t other) {
@@ -194,7 +198,7 @@ class Groups {
   BoxTree tree_;
 };
 
-// A kept box, widened by those that it has taken.
+// Returns a kept box, widened by those that it absorbed.
 Detection merged(const std::vector<Detection>& found, const std::vector<std::size_t>& group,
                  const TileMerge& merge) {
   Detection kept = found[group.front()];
