@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help packages deps build package test test-oracle demo demo-classify pipeline coco weights jobs docs image \
+.PHONY: help packages deps build package tests check test test-all test-oracle demo demo-classify pipeline coco weights jobs docs image \
   image-test image-push shell clean
 
 # --- What this machine has -----------------------------------------------------------------------
@@ -59,7 +59,9 @@ help:
 	make build         deps + the four programs in build/bin/
 	make package       build + a tar that runs where it is unpacked, and a Python wheel, in
 	    ~              build/packages/
-	make test          build + all tests + the sanitizer build and its tests
+	make check         build + the quick tests: units, command lines, rules of the sources
+	make test          build + the tests that a change must pass + the sanitizer build and its tests
+	make test-all      the same + long series of faults, packages, ThreadSanitizer
 	make test-oracle   build + comparison with torchvision, PyTorch, pycocotools (large download)
 	make demo          build + the whole job on a small data set made on the spot: pack, train,
 	    ~              evaluate, convert, evaluate the converted model
@@ -156,18 +158,32 @@ package: build
 	docker/package.sh $(BUILD) $(BUILD)/packages
 
 # --- Tests ---------------------------------------------------------------------------------------
-test: build
+# Threads that spin while they wait take the other tests' cores.
+CTEST := OMP_WAIT_POLICY=passive ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error
+
+tests: build
 	@$(call install_packages,$(TEST_PACKAGES))
 	$(call install_wheels,.deps/jobs,tests/jobs/requirements.txt,103 MB)
 	cmake --build $(BUILD) -j $(JOBS)
-	echo "Tests (those that need a GPU are left to tests/gpu/run.sh)"
-	export OMP_WAIT_POLICY=passive  # threads that spin while they wait take the other tests' cores
-	ctest --test-dir $(BUILD) -j $(TEST_JOBS) -LE gpu --output-on-failure --no-tests=error
-	echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
+
+check: tests
+	@$(CTEST) --test-dir $(BUILD) -L 'unit|cli|checks|threads' -LE 'gpu|long'
+
+# Suites that the sanitizer build has whole run there alone.
+test: tests
+	@echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	cmake --preset asan --log-level=NOTICE
 	cmake --build --preset asan -j $(JOBS)
-	ctest --preset asan -j $(JOBS) -LE mpi
+	echo "Tests (those that need a GPU are left to tests/gpu/run.sh, the long ones to make test-all)"
+	$(CTEST) --test-dir $(BUILD) -LE 'gpu|long' -E "$$(python3 tests/once.py $(BUILD) build-asan)"
+	echo "The same of what needs no LibTorch, with the sanitizers"
+	ctest --preset asan -j $(JOBS) -LE 'mpi|long'
 	# Open MPI leaks by itself: its tests run without the leak check.
+	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi -LE long
+
+test-all: test
+	@$(CTEST) --test-dir $(BUILD) -L long -LE gpu
+	ctest --preset asan -j $(JOBS) -L long -LE mpi
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi
 	echo "ThreadSanitizer: ranks as threads of one process, the collective queue, the watch"
 	cmake --preset tsan --log-level=NOTICE

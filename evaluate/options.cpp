@@ -81,7 +81,7 @@ void check_tile_merge(const EvalOptions& options) {
   const bool is_usual =
       merge.kind == usual.kind && merge.match == usual.match && merge.threshold == usual.threshold;
   if (options.images.empty() || !options.tile.empty() || is_usual) return;
-  refuse("--tile-merge, --tile-match and --tile-match-threshold: have no effect without --tile");
+  refuse("--tile merge, match and match-threshold: have no effect without tiles");
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "write this many images with drawn detections to DIR/drawn",
              {.least = 0, .most = 100'000, .modes = kWithModel});
   cli.option("draw-score", options.draw_score, "P", "draw detections of at least this score",
-             {.least = 0, .most = 1, .modes = kWithModel});
+             {.least = 0, .most = 1, .modes = kWithModel, .part_of = "draw"});
   cli.flag("overwrite", options.overwrite, "replace another evaluation in DIR");
   cli.group("Detection");
   cli.option("score-threshold", options.score_threshold, "P",
@@ -195,22 +195,22 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.option("tile-overlap", options.tile_overlap, "SHARE",
              "how much neighbouring tiles overlap, as a share of the side, 0..0.9: an object of "
              "at most this size is whole in one of them",
-             {.least = 0, .most = 0.9, .modes = kWithModel, .needs = "tile"});
+             {.least = 0, .most = 0.9, .modes = kWithModel, .needs = "tile", .part_of = "tile"});
   cli.on_off("tile-whole", options.tile_whole,
              "also detect on all of each image that is larger than a tile, scaled as without "
              "--tile: for objects that fit in no tile",
-             {.modes = kWithModel, .needs = "tile"});
+             {.modes = kWithModel, .needs = "tile", .part_of = "tile"});
   cli.choice("tile-merge", options.tile_merge.kind, kTileMergeKinds,
              "of boxes of a class that match, the best stays as it is (nms), or becomes the hull "
              "of all that match it (greedy-nmm), or of these and all that match them (nmm)",
-             {.modes = kWithModel});
+             {.modes = kWithModel, .part_of = "tile"});
   cli.choice("tile-match", options.tile_merge.match, kTileMatches,
              "boxes match by the part that they share: of their union (iou), or of the smaller "
              "one (ios)",
-             {.modes = kWithModel});
+             {.modes = kWithModel, .part_of = "tile"});
   cli.option("tile-match-threshold", options.tile_merge.threshold, "SHARE",
              "from this part on they match, 0.01..1",
-             {.least = 0.01, .most = 1, .modes = kWithModel});
+             {.least = 0.01, .most = 1, .modes = kWithModel, .part_of = "tile"});
   cli.group("Machine");
   cli.choice("device", options.device, kDeviceChoices, "where the model runs");
   cli.choice("precision", options.precision, kPrecisions,

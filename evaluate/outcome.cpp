@@ -45,7 +45,7 @@ std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folde
   const double threshold = options.score_threshold.value_or(0);
   const bool is_filtered = threshold > options.draw_score;
   return cat(text, drawn.image_count > 0 ? ", without detections: " : ", ", "no score reaches ",
-             is_filtered ? "--score-threshold " : "--draw-score ",
+             is_filtered ? "--score-threshold " : "--draw score=",
              shortest(is_filtered ? threshold : options.draw_score),
              best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")"), "\n");
 }

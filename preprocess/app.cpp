@@ -131,16 +131,16 @@ void declare_packing(Cli& cli, PackOptions& pack) {
              {.least = 32, .most = 16384});
   cli.option("tile-overlap", pack.tile_overlap, "SHARE",
              "of neighbouring tiles, as a share of the side [0.2]",
-             {.least = 0, .most = 0.9, .needs = "tile"});
+             {.least = 0, .most = 0.9, .needs = "tile", .part_of = "tile"});
   cli.option(
       "tile-visibility", pack.tile_visibility, "SHARE",
       "least share of a box that a tile must show for it to be an object there; one of which "
       "less is visible is ignored there [0.4]",
-      {.least = 0, .most = 1, .needs = "tile"});
+      {.least = 0, .most = 1, .needs = "tile", .part_of = "tile"});
   cli.option("tile-empty", pack.tile_empty, "SHARE",
              "share of the tiles without any box that are kept; the validation part of --split "
              "keeps all [1]",
-             {.least = 0, .most = 1, .needs = "tile"});
+             {.least = 0, .most = 1, .needs = "tile", .part_of = "tile"});
   cli.choice("on-bad-image", pack.on_bad_image,
              {{"quarantine", BadImage::kQuarantine}, {"fail", BadImage::kFail}},
              "quarantine images that are missing, damaged or of the wrong size, or stop");

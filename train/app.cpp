@@ -524,7 +524,7 @@ int train(Command& command, Communicator& communicator) {
   std::optional<TimelineFile> timeline;
   if (!monitoring.timeline.empty()) {
     timeline.emplace(monitoring.timeline,
-                     parse_step_window("timeline-steps", monitoring.timeline_steps), communicator);
+                     parse_step_window("timeline steps", monitoring.timeline_steps), communicator);
   }
   TrainingRun run(job);
   Trainer trainer(run, timeline ? &*timeline : nullptr);

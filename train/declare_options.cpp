@@ -28,7 +28,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
              "speed test on COUNT synthetic images instead of --train; needs no --output",
              {.least = 0, .most = 10'000'000});
   cli.option("synthetic-size", o.data.synthetic_size, "WxH",
-             "their size before resizing, a quarter of them upright");
+             "their size before resizing, a quarter of them upright", {.part_of = "synthetic"});
   cli.option_or_auto("min-side", o.data.min_side_px, "PX",
                      "resize the shorter side to this; auto: the median of the images' shorter "
                      "sides, 800 at most; classify: side of the square that the network sees "
@@ -50,7 +50,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
       "uniform: each image once per epoch; class-balanced: images with rare classes more often");
   cli.option("repeat-threshold", o.data.repeat_threshold, "T",
              "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often",
-             {.above = 0, .most = 1});
+             {.above = 0, .most = 1, .part_of = "sampler"});
   cli.on_off("train-on-crowds", o.data.train_on_crowds,
              "boxes of crowds (COCO's iscrowd) are trained on as others; off: left out",
              {.modes = kDetect, .file_only = true});
@@ -225,7 +225,7 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
       "epoch",
       {.least = 0, .most = kMostInSpan});
   cli.option("warmup-factor", o.schedule.rule.schedule.warmup_factor, "F",
-             "rate of the first step over the base rate", {.least = 0});
+             "rate of the first step over the base rate", {.least = 0, .file_only = true});
 }
 
 void declare_run(Cli& cli, TrainOptions& o) {
@@ -250,13 +250,13 @@ void declare_run(Cli& cli, TrainOptions& o) {
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels", {.may_change = true});
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
-             "on: gradients are summed in rank order, the same bits for any --bucket-mb",
+             "on: gradients are summed in rank order, the same bits for buckets of any size",
              {.may_change = true});
   cli.on_off("overlap-reduce", o.distribution.buckets.overlap,
              "on: gradients travel while backward computes the others", {.may_change = true});
   cli.option("bucket-mb", o.distribution.bucket_mb, "auto|N",
              "gradients travel in buckets of N MiB; auto: 8, or as the run began",
-             {.may_change = true});
+             {.may_change = true, .file_only = true});
   cli.option("seed", o.seed, "N", "of weights, order and augmentation");
 }
 
@@ -276,12 +276,12 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
             "--scratch; 0: none ahead of use [80 %]",
             {.may_change = true});
   cli.option("checkpoint-every", o.checkpoints.every, "SPAN",
-             "1epoch, 500steps or 10min; auto: from what one costs and --mtbf, at most 1 % of the "
+             "1epoch, 500steps or 10min; auto: from what one costs and mtbf, at most 1 % of the "
              "time, and at each epoch's end",
              {.may_change = true});
   cli.option("mtbf", o.checkpoints.mtbf, "DURATION",
              "mean time between failures of the whole job: 90s, 30min, 4h, 2days",
-             {.may_change = true});
+             {.may_change = true, .part_of = "checkpoint-every"});
   cli.option("check-replicas-every", o.distribution.check_replicas_every, "STEPS",
              "compare the ranks' weights, also before each checkpoint; 0: never",
              {.least = 0, .may_change = true});
@@ -322,7 +322,8 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
              "write what every rank did when, for ui.perfetto.dev or about:tracing",
              {.may_change = true});
   cli.option("timeline-steps", o.monitoring.timeline_steps, "FROM:TO",
-             "which steps, counted from 1 at this start of the program", {.may_change = true});
+             "which steps, counted from 1 at this start of the program",
+             {.may_change = true, .part_of = "timeline"});
   cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
              "add this run's speed to a report on how training scales with the ranks",
              {.may_change = true});

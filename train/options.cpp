@@ -135,13 +135,13 @@ void check_job(const TrainOptions& o) {
                 "give \"lr-decay\": D in --config; the rate is halved after 1/D steps");
   }
   o.micro_batch_images();
-  parse_step_window("timeline-steps", o.monitoring.timeline_steps);
+  parse_step_window("timeline steps", o.monitoring.timeline_steps);
   if (o.monitoring.preview > 0 && o.data.synthetic > 0) {
     throw Error(ErrorKind::kUsage, "--preview: synthetic images show nothing",
                 "give --train SHARDS, or leave one of the two out");
   }
   o.saving_options();
-  parse_duration_s("mtbf", o.checkpoints.mtbf);
+  parse_duration_s("checkpoint-every mtbf", o.checkpoints.mtbf);
   const std::string& resume = o.checkpoints.resume;
   if (resume == "true" || resume == "True" || resume == "1" || resume == "yes") {
     throw Error(ErrorKind::kUsage,
@@ -165,7 +165,7 @@ ImageSize TrainOptions::synthetic_image_size() const {
       std::sscanf(data.synthetic_size.c_str(), "%5dx%5d%c", &size.width, &size.height, &rest) == 2;
   if (!is_whole || std::min(size.width, size.height) < 1 ||
       std::max(size.width, size.height) > kMost) {
-    refuse("synthetic-size", data.synthetic_size, cat("WIDTHxHEIGHT, each 1..", kMost));
+    refuse("synthetic size", data.synthetic_size, cat("WIDTHxHEIGHT, each 1..", kMost));
   }
   return size;
 }

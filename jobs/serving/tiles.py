@@ -1,13 +1,13 @@
 """Cuts large images into overlapping tiles, and merges the tiles' detections to detections on the
-image. Both follow retina-eval --tile: shared/image/tile_grid.h and, for its defaults (--tile-merge nms,
---tile-match iou), shared/evaluation/score/tile_merge.h.
+image. Both follow retina-eval --tile: shared/image/tile_grid.h and, for its defaults (merge=nms,
+match=iou), shared/evaluation/score/tile_merge.h.
 """
 import math
 import typing
 
 import numpy
 
-THRESHOLD = 0.5  # retina-eval's --tile-match-threshold
+THRESHOLD = 0.5  # retina-eval's match-threshold
 
 
 class Rect(typing.NamedTuple):

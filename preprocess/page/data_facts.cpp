@@ -164,8 +164,7 @@ std::string lost_in_tiles(const DataFacts& facts, const Categories& categories) 
   return cat(counted(all, "box is", "boxes are"), " partial in every tile, so nothing learns ",
              all == 1 ? "it (" : "them (", names, named > kNamed ? ", ..." : "", "; the largest ",
              shortest(std::round(largest[2])), "x", shortest(std::round(largest[3])),
-             " px): a larger --tile or more --tile-overlap shows more of ",
-             all == 1 ? "it" : "them");
+             " px): a larger --tile or more overlap shows more of ", all == 1 ? "it" : "them");
 }
 
 std::string tile_advice(const DataFacts& facts, const Manifest& manifest,

@@ -91,7 +91,7 @@ class DataFacts {
 std::string size_of_boxes_text(const Manifest& manifest);
 
 // "3 boxes are partial in every tile, so nothing learns them (stadium 3; the largest 750x650 px): a
-// larger --tile or more --tile-overlap shows more of them"; empty where there are none.
+// larger --tile or more overlap shows more of them"; empty where there are none.
 std::string lost_in_tiles(const DataFacts& facts, const Categories& categories);
 
 // A share of the boxes that is worth a word.

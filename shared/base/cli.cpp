@@ -170,6 +170,13 @@ std::string without_dashes(std::string name) {
   return name.erase(0, name.find_first_not_of('-'));
 }
 
+// "tile overlap" of the part "tile-overlap" of "tile": what a message calls it.
+std::string shown_name(const std::string& name, const OptionRules& rules) {
+  if (rules.part_of.empty()) return name;
+  const std::string prefix = rules.part_of + "-";
+  return cat(rules.part_of, " ", name.starts_with(prefix) ? name.substr(prefix.size()) : name);
+}
+
 std::string bytes_text(std::uint64_t value) {
   return value % 1048576 == 0 ? cat(value / 1048576, "MiB") : cat(value);
 }
@@ -200,7 +207,7 @@ void Cli::add_option(const std::string& name, Target target, const std::string& 
              .value_name = value_name,
              .help = help,
              .assign =
-                 [name, value, rules](const std::string& text) {
+                 [name = shown_name(name, rules), value, rules](const std::string& text) {
                    T parsed = parse_value<T>(name, text);
                    if (!is_in_range(parsed, rules)) fail_value(name, text, range_text(rules));
                    *value = std::move(parsed);
@@ -256,7 +263,8 @@ void Cli::add_choice(const std::string& name, const std::string& list, const std
        .value_name = list,
        .help = help,
        .assign =
-           [name, list, take = std::move(words.take)](const std::string& text) {
+           [name = shown_name(name, rules), list,
+            take = std::move(words.take)](const std::string& text) {
              if (!take(text)) fail_value(name, text, list);
            },
        .show = words.word,
@@ -400,14 +408,15 @@ void Cli::check_mode(unsigned modes, const std::string& mode) const {
   for (const Option& option : options_) {
     if (option.show() == option.initial) continue;
     if ((option.rules.modes & modes) == 0) {
-      meaningless += cat(count++ > 0 ? ", --" : "--", option.name);
+      meaningless += cat(count++ > 0 ? ", --" : "--", shown_name(option.name, option.rules));
     } else if (!has_what_it_needs(option)) {
       const std::string& needs = option.rules.needs;
       const std::string other = needs.substr(0, needs.find('='));
       const bool is_valued = other != needs;
       throw Error(ErrorKind::kUsage,
-                  cat("--", option.name, ": has no effect ", is_valued ? "with --" : "without --",
-                      other, is_valued ? cat(" ", find(other)->show()) : ""),
+                  cat("--", shown_name(option.name, option.rules), ": has no effect ",
+                      is_valued ? "with --" : "without --", other,
+                      is_valued ? cat(" ", find(other)->show()) : ""),
                   option.initial.empty() ? "leave it out"
                                          : cat("leave it out, or give --", option.name, " ",
                                                option.initial, " where a recipe sets it"));
@@ -421,7 +430,14 @@ void Cli::check_mode(unsigned modes, const std::string& mode) const {
 
 void Cli::fail_unknown(const std::string& name) const {
   const std::string shown = cat(name.size() == 1 ? "-" : "--", name);
-  if (find(name) != nullptr) {
+  const Option* const known = find(name);
+  if (known != nullptr && !known->rules.part_of.empty()) {
+    const std::string& whole = known->rules.part_of;
+    const std::string part = shown_name(name, known->rules).substr(whole.size() + 1);
+    throw Error(ErrorKind::kUsage, cat(shown, ": is a part of --", whole),
+                cat("give --", whole, " ", find(whole)->value_name, ",", part, "=VALUE"));
+  }
+  if (known != nullptr) {
     throw Error(ErrorKind::kUsage, cat(shown, ": is for recipes and --config FILE.json only"),
                 cat("write {\"", name, "\": ...} into a file and give it by --config"));
   }
@@ -433,10 +449,32 @@ void Cli::fail_unknown(const std::string& name) const {
       nearest.empty() ? cat("run ", program_, " --help") : cat("did you mean --", nearest, "?"));
 }
 
-void Cli::set(const std::string& name, const std::vector<std::string>& values,
+// Sets the parts that stand in the option's values, "overlap=0.3"; returns the values without them.
+std::vector<std::string> Cli::take_parts(const Option& option, std::vector<std::string> values,
+                                         const std::string& source) {
+  for (const Option& part : options_) {
+    if (part.rules.part_of != option.name) continue;
+    const std::string key = shown_name(part.name, part.rules).substr(option.name.size() + 1) + "=";
+    for (std::string& value : values) {
+      const std::size_t at = value.starts_with(key) ? 0 : value.find("," + key);
+      if (at == std::string::npos) continue;
+      const std::size_t begin = at + (at == 0 ? 0 : 1) + key.size();
+      const std::size_t end = std::min(value.find(',', begin), value.size());
+      set(part.name, {value.substr(begin, end - begin)}, source);
+      value.erase(at, end - at + (at == 0 && end < value.size() ? 1 : 0));
+    }
+  }
+  std::erase(values, "");
+  return values;
+}
+
+void Cli::set(const std::string& name, const std::vector<std::string>& given,
               const std::string& source) {
   const Option* option = find(name);
   if (option == nullptr) fail_unknown(name);
+  const bool is_empty = std::find(given.begin(), given.end(), "") != given.end();
+  const std::vector<std::string> values = is_empty ? given : take_parts(*option, given, source);
+  if (values.empty() && !given.empty()) return;  // parts alone
   for (const std::string& text : values) {
     if (text.empty())
       fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
@@ -532,7 +570,7 @@ void Cli::declare_common() {
 void Cli::read_command_line(int argc, const char* const* argv) {
   po::options_description description;
   for (const auto& item : options_) {
-    if (item.rules.file_only) continue;
+    if (item.rules.file_only || !item.rules.part_of.empty()) continue;
     if (item.is_flag) {
       description.add_options()(item.name.c_str(), "");
     } else if (item.assign_values) {
@@ -621,7 +659,7 @@ std::vector<EffectiveOption> Cli::effective() const {
 std::vector<std::string> Cli::option_names() const {
   std::vector<std::string> names;
   for (const auto& option : options_) {
-    if (!option.rules.file_only) names.push_back(option.name);
+    if (!option.rules.file_only && option.rules.part_of.empty()) names.push_back(option.name);
   }
   return names;
 }
@@ -635,8 +673,14 @@ std::string Cli::help_text() const {
   for (std::size_t i = 0; i < options_.size(); ++i) {
     const Option& option = options_[i];
     if (option.rules.file_only) continue;
+    const bool is_part = !option.rules.part_of.empty();
     if (option.group != group) text += cat("\n", group = option.group, ":\n");
     std::string line = cat("  --", option.name, option.is_flag ? "" : " " + option.value_name);
+    if (is_part) {
+      line = cat("    ,",
+                 shown_name(option.name, option.rules).substr(option.rules.part_of.size() + 1), "=",
+                 option.value_name);
+    }
     std::string help = option.help;
     if (!option_texts_[i].empty()) help += cat(" [", option_texts_[i], "]");
     while (line.size() > kWidth) {  // a long choice

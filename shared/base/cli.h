@@ -56,6 +56,8 @@ struct OptionRules {
   bool may_change = false;
   // Set by presets and --config alone: a value that published recipes differ in and nobody varies.
   bool file_only = false;
+  // Given behind the value of this option, as "tile": --tile 640,overlap=0.3 sets "tile-overlap".
+  std::string part_of{};
 };
 
 class Cli {
@@ -215,6 +217,8 @@ class Cli {
                   Words words, const OptionRules& rules);
   void add(Option option);
   const Option* find(const std::string& name) const;
+  std::vector<std::string> take_parts(const Option& option, std::vector<std::string> values,
+                                      const std::string& source);
   bool has_what_it_needs(const Option& option) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
   void declare_common();

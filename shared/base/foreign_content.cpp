@@ -243,7 +243,7 @@ std::optional<ForeignContent> foreign_content(std::string_view start) {
                               "FOLDER/%06d.png"};
   }
   if (is_utf16(start)) return ForeignContent{.what = "UTF-16 text", .cure = kSaveAsUtf8};
-  // What is left looks like text: empty files, and markup that servers send instead of a file.
+  // The rest looks like text: empty files, and markup that servers send instead of a file.
   if (start.starts_with("\xEF\xBB\xBF")) start.remove_prefix(3);
   const std::size_t begin = start.find_first_not_of(" \t\r\n"sv);
   if (begin == std::string_view::npos) {

@@ -143,8 +143,8 @@ constexpr ForeignOption kTable[] = {
      .eval = "--tile"},
     {.names = "overlap patch-overlap slice-overlap overlap-ratio overlap-height-ratio "
               "overlap-width-ratio",
-     .pack = "--tile-overlap",
-     .eval = "--tile-overlap"},
+     .pack = "--tile SIDE,overlap=SHARE",
+     .eval = "--tile SIDE,overlap=SHARE"},
     {.names = "multi-scale multiscale scales", .train = "--min-sides"},
     {.names = "augmentation data-augmentation hflip-prob fliplr hyp hflip aug random-transform aa",
      .train = "--augment SET, or one with details: --augment flip,rotation=0.1"},

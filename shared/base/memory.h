@@ -1,5 +1,5 @@
-// How much memory this process can still get, how it gets and gives back much of it, and which
-// errors mean that it ran out.
+// Memory that this process can still get, how it gets and gives back much of it, and the errors
+// that mean it ran out.
 #pragma once
 
 #include <cstddef>

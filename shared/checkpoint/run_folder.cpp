@@ -100,7 +100,7 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& folder) {
       skip_damaged(error, in_folder(folder, name));
     }
   }
-  // Of two files of the same step, the later one in the index counts as the last.
+  // Files of the same step keep their order in the index, whose later one is the last.
   const auto place = [&](const CheckpointEntry& entry) {
     return std::find_if(index.begin(), index.end(),
                         [&](const auto& known) { return known.file == entry.file; }) -

@@ -48,9 +48,9 @@ std::string left_out_tiles_text(const ShardSet& shards) {
   if (all <= there) return "";
   const double share = static_cast<double>(all - there) / static_cast<double>(all);
   return cat(shards.folder(), ": ", all - there, " of ", counted(all, "tile"), " (",
-             fixed(100 * share, 1), " %), all without boxes, were left out by --tile-empty ",
-             shortest(rule->empty),
-             ": false positives there are not counted; hint: pack the set with --tile-empty 1, or "
+             fixed(100 * share, 1),
+             " %), all without boxes, were left out by --tile empty=", shortest(rule->empty),
+             ": false positives there are not counted; hint: pack the set with empty=1, or "
              "with --split, whose validation part has all tiles");
 }
 

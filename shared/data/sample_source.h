@@ -66,10 +66,10 @@ class RowSource : public SampleSource {
 std::size_t stored_bytes(const IndexEntry& entry);
 
 // Returns the sample of the request's slot `place` for an image of `size`, with its size after the
-// resize. The first step of every image into a batch ...
+// resize: the first step of every image into a batch.
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size);
-// ... and the second: writes its pixels: mirror -> resize or the slot's warp -> normalise, or as
-// they are.
+// Writes the sample's pixels, the second step: mirror -> resize or the slot's warp -> normalise, or
+// as they are.
 void put_pixels(const Image& image, const BatchRequest& request, const Sample& sample,
                 const Normalisation& normalisation, PixelTarget pixels);
 

@@ -1,4 +1,5 @@
-// How an image gets the network's size: the whole image, its shape kept or not, or a square.
+// Frames that bring an image to the network's size: the whole image, its shape kept or not, or a
+// square.
 #pragma once
 
 #include "shared/image/resize.h"

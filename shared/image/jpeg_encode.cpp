@@ -17,7 +17,7 @@
 namespace retina {
 namespace {
 
-// As in the decoder, only plain values between setjmp and longjmp.
+// Holds plain values only, as in the decoder, between setjmp and longjmp.
 struct Encoder {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};

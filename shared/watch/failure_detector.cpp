@@ -211,7 +211,7 @@ Diagnosis FailureDetector::mismatch_at(std::uint64_t sequence,
     named |= operation.hash() != first;
     text += cat(text.empty() ? "" : "; ", operation.name(), ", ", operation.describe(), " on ",
                 names(ranks));
-    // Of two equal sides the one without rank 0 is to blame.
+    // If two sides are equal, the one without rank 0 is to blame.
     const std::size_t smallest = diagnosis.ranks.size();
     if (smallest == 0 || ranks.size() < smallest ||
         (ranks.size() == smallest && !contains(ranks, 0))) {

@@ -36,7 +36,7 @@ TEST(ForeignOptions, OfTilesHaveTheFieldsNames) {
     for (const char* name : {"tile-size", "patch-size", "patch_size", "slice-size"}) {
       EXPECT_EQ(foreign_option_answer(program, name), "here it is --tile");
     }
-    EXPECT_EQ(foreign_option_answer(program, "overlap"), "here it is --tile-overlap");
+    EXPECT_EQ(foreign_option_answer(program, "overlap"), "here it is --tile SIDE,overlap=SHARE");
   }
   EXPECT_EQ(foreign_option_answer("retina-eval", "format"), "here it is --output-format");
 }

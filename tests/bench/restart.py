@@ -62,7 +62,7 @@ def restarts(arguments, folder):
 def stall(arguments, folder):
     """What the program measured itself and chose from it, and what a copy took."""
     run = folder / "auto"
-    words = command(arguments, run, arguments.steps) + ["--checkpoint-every", "auto", "--mtbf", "4h"]
+    words = command(arguments, run, arguments.steps) + ["--checkpoint-every", "auto,mtbf=4h"]
     text = subprocess.run(words, check=True, capture_output=True, text=True).stderr
     interval_s, lost_s = map(float, re.findall(r"checkpoint interval ([0-9.]+) s: each stalls training for ([0-9.]+)",
                                                text)[-1])

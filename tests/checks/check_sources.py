@@ -6,6 +6,7 @@ names      no two types of the product share a name: linked into one program, on
            get the other's functions (C++'s one-definition rule)
 readme     CONTRIBUTING.md's map of folders names exactly the folders there are, as do a folder's maps of folders
 leftovers  no unfinished business in the sources
+budget     code lines, options and words of pages are at most those of tests/checks/budget.txt
 """
 
 import re
@@ -209,10 +210,42 @@ def check_leftovers(root):
                 yield f"{name}:{number}: {line.strip()[:80]}"
 
 
+PROGRAMS = ("preprocess", "train", "evaluate", "convert", "shared")
+
+
+def measures(root):
+    """Code lines (no blanks, no comments) of each program's folder and in all, options on command lines, words of pages."""
+    code = {f"code {folder}": 0 for folder in (*PROGRAMS, "all")}
+    options = 0
+    row = re.compile(r'(?:cli\.|^ +)(?:option|option_or_auto|choice|on_off|flag|list|bytes|pair|preset)\(\s*"[a-z0-9-]+",'
+                     r'(?:[^;]|;(?!\n))*;\n', re.MULTILINE)
+    for name in sources(root, *CPP_SUFFIXES):
+        if name.parts[0] not in PROGRAMS:
+            continue
+        text = (root / name).read_text()
+        lines = [line.strip() for line in re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL).splitlines()]
+        count = sum(1 for line in lines if line and not line.startswith("//"))
+        code[f"code {name.parts[0]}"] += count
+        code["code all"] += count
+        options += sum(1 for one in row.findall(text) if ".part_of" not in one and ".file_only" not in one)
+    words = sum(len((root / name).read_text().split()) for name in sources(root, ".md") if name.parts[0] != "tests")
+    return code | {"options": options, "words": words}
+
+
+def check_budget(root):
+    budget = dict(re.findall(r"^([a-z ]+?) +([0-9]+)$", (root / "tests/checks/budget.txt").read_text(), re.MULTILINE))
+    found = measures(root)
+    for name in sorted(found.keys() ^ budget.keys()):
+        yield f"tests/checks/budget.txt: {name} is only in {'the tree' if name in found else 'the file'}"
+    for name in sorted(found.keys() & budget.keys()):
+        if found[name] > int(budget[name]):
+            yield f"{name}: {found[name]}, at most {budget[name]}: make room, or raise the number and say why in the commit"
+
+
 def main():
     rule, root = sys.argv[1], Path(sys.argv[2])
     checks = {"format": check_format, "layers": check_layers, "names": check_names, "readme": check_readme,
-              "leftovers": check_leftovers}
+              "leftovers": check_leftovers, "budget": check_budget}
     violations = list(checks[rule](root))
     for violation in violations:
         print(violation)

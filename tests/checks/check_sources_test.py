@@ -68,6 +68,14 @@ def main():
         (root / "train/step/a.h").write_text("\n")
         (root / "train/README.md").write_text("| `train/steps/` | x |\n")
         expect("readme", root, 1, "folders lacks train/step\n", "folders names train/steps,")
+
+        (root / "tests/checks").mkdir(parents=True)
+        rows = [f"code {one} 9\n" for one in ("preprocess", "train", "evaluate", "convert", "all")]
+        (root / "tests/checks/budget.txt").write_text("# most\n" + "".join(rows) + "code shared 1\noptions 0\nwords 90\n")
+        image.write_text("int a;\n\n// no code\nint b;\n")
+        expect("budget", root, 1, "code shared: 2, at most 1")
+        image.write_text('int a(Cli& cli) { cli.flag("x", y,\n "z");\n}\n')
+        expect("budget", root, 1, "options: 1, at most 0")
     print("ok")
 
 

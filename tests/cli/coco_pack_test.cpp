@@ -256,7 +256,7 @@ TEST_F(CocoPack, KilledAtRandomMomentsItEndsWithTheSameBytes) {
 // Shards end inside images.
 TEST_F(CocoPack, OfTilesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
   expect_kills_change_nothing(folder_, [&](const std::string& set) {
-    return command(set, {"--tile", "32", "--tile-empty", "0.5"});
+    return command(set, {"--tile", "32,empty=0.5"});
   });
 }
 
@@ -335,16 +335,15 @@ TEST_F(CocoPack, OfTilesTellsHowManyOfHowManyImages) {
 TEST_F(CocoPack, OfTilesRefusesWhatExcludesThem) {
   EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", "--max-side", "50"}), 64),
               HasSubstr("either --tile or --max-side"));
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", "--tile-overlap", "0.99"}), 64),
-              HasSubstr("--tile-overlap: bad value (got \"0.99\", want 0 to 0.9)"));
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile-overlap", "0.5"}), 64),
-              HasSubstr("--tile-overlap: has no effect without --tile"));
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32,overlap=0.99"}), 64),
+              HasSubstr("--tile overlap: bad value (got \"0.99\", want 0 to 0.9)"));
+  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "overlap=0.5"}), 64),
+              HasSubstr("--tile overlap: has no effect without --tile"));
   EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "31"}), 64),
               HasSubstr("--tile: bad value (got \"31\", want 32 to 16384)"));
-  for (const auto& [option, value] :
-       {std::pair{"--tile-visibility", "1.1"}, std::pair{"--tile-empty", "-0.1"}}) {
-    EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", option, value}), 64),
-                HasSubstr(cat(option, ": bad value (got \"", value, "\", want 0 to 1)")));
+  for (const auto& [part, value] : {std::pair{"visibility", "1.1"}, std::pair{"empty", "-0.1"}}) {
+    EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", cat("32,", part, "=", value)}), 64),
+                HasSubstr(cat("--tile ", part, ": bad value (got \"", value, "\", want 0 to 1)")));
   }
 }
 

@@ -28,7 +28,7 @@ HALVED = "it is repeated, from here on with"
 
 def training(folder, side=128, images=IMAGES, **options):
     """A classifier's, whose activations are large beside its weights; `task` detect: a detector's."""
-    words = {"task": "classify", "synthetic": 2 * images, "synthetic-size": f"{side}x{side}", "backbone": "resnet18", "norm": "frozen",
+    words = {"task": "classify", "synthetic": f"{2 * images},size={side}x{side}", "backbone": "resnet18", "norm": "frozen",
              "min-side": side, "max-side": side, "images-per-step": images, "steps": 2, "threads": 1,
              "compute-threads": 1, "device": "cpu", "warmup-steps": 0, "lr": 0.001, "clip-norm": 1, "output": folder}
     words |= {name.replace("_", "-"): value for name, value in options.items()}

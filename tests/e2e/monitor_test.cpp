@@ -317,8 +317,8 @@ TEST(TensorBoardEvents, ShowTheLogOfARunThatWasKilled) {
 // One rank alone, stopped long before its window ends.
 TEST(TimelineOfAStoppedRun, HasTheStepsSoFar) {
   const TestFolder folder;
-  auto command = speed_test("1", {"--output", folder / "run", "--timeline", folder / "trace.json",
-                                  "--timeline-steps", "2:100000"});
+  auto command = speed_test("1", {"--output", folder / "run", "--timeline",
+                                  cat(folder / "trace.json", ",steps=2:100000")});
   set_value(command, "--steps", "100000");
   ChildProcess child(command);
   ASSERT_TRUE(child.run_until([&] { return steps_logged(folder / "run") >= 3; }, 120));

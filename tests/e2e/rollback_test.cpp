@@ -117,14 +117,14 @@ TEST_F(Rollback, EndsTheRunWhenEveryStepGoesWrong) {
 TEST(CheckpointAuto, SavesByTheClockFromWhatOneCosts) {
   const Job job(Task::kClassification);
   const ProcessResult result = run_process(job.train_command(
-      job / "run", 12, {"--checkpoint-every", "auto", "--mtbf", "1s", "--steps-per-epoch", "12"}));
+      job / "run", 12, {"--checkpoint-every", "auto,mtbf=1s", "--steps-per-epoch", "12"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("each stalls training for"));
-  EXPECT_THAT(result.err, HasSubstr("assumed --mtbf 1s"));
+  EXPECT_THAT(result.err, HasSubstr("assumed mtbf=1s"));
   const ProcessResult wrong =
-      run_process(job.train_command(job / "run", 12, {"--mtbf", "sometimes"}));
+      run_process(job.train_command(job / "run", 12, {"--checkpoint-every", "mtbf=sometimes"}));
   EXPECT_EQ(wrong.exit_code, 64);
-  EXPECT_THAT(wrong.err, HasSubstr("--mtbf"));
+  EXPECT_THAT(wrong.err, HasSubstr("mtbf"));
 }
 
 }  // namespace

@@ -164,8 +164,8 @@ Words learnt(const std::string& run) {
 // Three epochs of 14 images, every image changed at random, images of rare classes more often;
 // stopped after 5 steps and continued from copies of the shards.
 TEST_F(SeveralSets, LearnTheSameBitsAsOneSetWithTheirRecords) {
-  const Words options = {"--augment", "light", "--sampler",          "class-balanced",
-                         "--ema",     "0.9",   "--repeat-threshold", "0.9"};
+  const Words options = {"--augment", "light", "--sampler", "class-balanced,repeat-threshold=0.9",
+                         "--ema",     "0.9"};
   constexpr int kSteps = 12;
   const std::string joined = pack_joined();
   for (const int ranks : {1, 2}) {

@@ -25,10 +25,9 @@ using Words = std::vector<std::string>;
 class TiledValidation : public testing::Test {
  protected:
   // The training images, cut into tiles.
-  std::string tiles(const std::string& name, const Words& more = {}) const {
-    Words words = {"--tile", "96"};
-    words.insert(words.end(), more.begin(), more.end());
-    const ProcessResult packed = run_process(job_.pack_command("train", job_ / name, words));
+  std::string tiles(const std::string& name, const std::string& tile = "96") const {
+    const ProcessResult packed =
+        run_process(job_.pack_command("train", job_ / name, {"--tile", tile}));
     EXPECT_EQ(packed.exit_code, 0) << packed.err;
     return job_ / name;
   }
@@ -106,16 +105,16 @@ TEST_F(TiledValidation, IsRetinaEvalsAndHasTheSameBitsOnAnyNumberOfRanks) {
 }
 
 TEST_F(TiledValidation, WarnsWhereEmptyTilesWereLeftOut) {
-  const std::string all = tiles("all"), some = tiles("some", {"--tile-empty", "0"});
+  const std::string all = tiles("all"), some = tiles("some", "96,empty=0");
   const std::string run = job_ / "run";
-  const auto warning = AllOf(HasSubstr("left out by --tile-empty 0: false positives there are"),
-                             HasSubstr("--tile-empty 1"), HasSubstr("--split"));
+  const auto warning = AllOf(HasSubstr("left out by --tile empty=0: false positives there are"),
+                             HasSubstr("empty=1"), HasSubstr("--split"));
   EXPECT_THAT(train(command(all, run, 1, {"--validation", some, "--recipe", "auto"})),
               AllOf(HasSubstr("--validation " + some + ": "), warning,
                     HasSubstr("recipe small, chosen because " + with_boxes(all) +
                               " tiles with boxes from scratch are few")));
   EXPECT_THAT(evaluate(run, some, "evaluation"), AllOf(HasSubstr(some + ": "), warning));
-  EXPECT_THAT(evaluate(run, all, "evaluation-of-all"), Not(HasSubstr("--tile-empty")));
+  EXPECT_THAT(evaluate(run, all, "evaluation-of-all"), Not(HasSubstr("empty=")));
 }
 
 }  // namespace

@@ -206,8 +206,7 @@ TEST_F(GivenImages, LabelsThatNoEvaluationWroteStay) {
 
 // Beside ours: what other tools write into such folders.
 TEST_F(GivenImages, ForeignFilesInItsFoldersStayWhenItIsDoneAgain) {
-  const std::vector<std::string> yolo{"--output-format", "yolo", "--draw", "4",
-                                      "--draw-score",    "0"};
+  const std::vector<std::string> yolo{"--output-format", "yolo", "--draw", "4,score=0"};
   ASSERT_EQ(run_process(of({photos_}, "out", yolo)).exit_code, 0);
   const std::vector<std::string> foreign{"out/labels/classes.txt", "out/labels/mine/1.txt",
                                          "out/drawn/2024_holiday.jpg"};
@@ -225,10 +224,9 @@ TEST_F(GivenImages, ForeignFilesInItsFoldersStayWhenItIsDoneAgain) {
 }
 
 TEST_F(GivenImages, ThatNoScoreIsDrawnForIsTold) {
-  const ProcessResult result =
-      run_process(of({photos_}, "out", {"--draw", "2", "--draw-score", "1"}));
+  const ProcessResult result = run_process(of({photos_}, "out", {"--draw", "2,score=1"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("drawn: none, no score reaches --draw-score 1 (the best is "));
+  EXPECT_THAT(result.out, HasSubstr("drawn: none, no score reaches --draw score=1 (the best is "));
 }
 
 TEST_F(GivenImages, StoredTurnedAreTakenSoWithAWarning) {

@@ -92,7 +92,7 @@ class FoundImages : public TinyModelCommand {
 
 TEST_F(FoundImages, AllThatCanBeUsedAreDetectedOnAndTheOthersNamed) {
   const ProcessResult result =
-      run_process(command("out", {"--draw", "5", "--draw-score", "0", "--images-per-batch", "3"}));
+      run_process(command("out", {"--draw", "5,score=0", "--images-per-batch", "3"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr(cat(" on ", kGoodCount, " images")));
 
@@ -280,7 +280,7 @@ TEST_F(FoundImages, AChangedFolderIsAnotherEvaluation) {
   make_folder(images_);
   write_file_atomically(images_ + "/1.png", encode_png(colourful(50, 40)));
   write_file_atomically(images_ + "/2.png", encode_png(colourful(40, 50)));
-  const std::vector<std::string> drawn{"--draw", "9", "--draw-score", "0"};
+  const std::vector<std::string> drawn{"--draw", "9,score=0"};
   ASSERT_EQ(run_process(command("out", drawn)).exit_code, 0);
   EXPECT_TRUE(path_exists(folder_ / "out/drawn/2_2.jpg"));
 
@@ -318,7 +318,7 @@ TEST_F(FoundImages, WhatNoEvaluationWroteIsNeverReplaced) {
 TEST_F(FoundImages, TheOutputAmongThemIsNoInput) {
   images_ = folder_.path();
   write_file_atomically(folder_ / "1.png", encode_png(colourful(50, 40)));
-  const std::vector<std::string> drawn{"--draw", "1", "--draw-score", "0"};
+  const std::vector<std::string> drawn{"--draw", "1,score=0"};
   ASSERT_EQ(run_process(command("out", drawn)).exit_code, 0);
   ASSERT_TRUE(path_exists(folder_ / "out/drawn/1_1.jpg"));
   EXPECT_THAT(run_process(command("out", drawn)).out, HasSubstr("already finished"));

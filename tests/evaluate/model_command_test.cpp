@@ -51,7 +51,7 @@ TEST_F(ModelCommand, RefusesToWaitForTooShort) {
 }
 
 TEST_F(ModelCommand, WritesResultsMetricsReportAndImages) {
-  const ProcessResult result = run_process(command("out", {"--draw", "3", "--draw-score", "0"}));
+  const ProcessResult result = run_process(command("out", {"--draw", "3,score=0"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("Average Precision"));
   const auto detections = read_results(folder_ / "out/detections.json");

@@ -67,8 +67,7 @@ TEST_F(TiledCommand, SkipsAnImageOfWhichOneTileIsDamaged) {
 
 TEST_F(TiledCommand, DrawsALargeImageSmallerAndItsPartsInFullSize) {
   write_file_atomically(photos_ + "/wide.png", encode_png(colourful(2300, 90)));
-  const auto result = run_process(
-      on_photos({"--tile", "256", "--draw", "3", "--draw-score", "0", "--tile-whole", "off"}));
+  const auto result = run_process(on_photos({"--tile", "256,whole=off", "--draw", "3,score=0"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(path_exists(folder_ / "out/drawn/1_wide.whole.jpg"));
   int count = 0;
@@ -86,17 +85,17 @@ TEST_F(TiledCommand, DrawsALargeImageSmallerAndItsPartsInFullSize) {
 TEST_F(TiledCommand, ASetOfTilesIsEvaluatedAsTheImagesThatItIsMadeOf) {
   write_tiny_shards(folder_ / "shards", 5);
   write_tiles(ShardSet(folder_ / "shards"), {.side_px = 64, .overlap = .2}, folder_ / "tiles");
-  const auto packed = run_process(on_shards("tiles", {"--draw", "2", "--draw-score", "0"}));
+  const auto packed = run_process(on_shards("tiles", {"--draw", "2,score=0"}));
   ASSERT_EQ(packed.exit_code, 0) << packed.err;
   EXPECT_THAT(packed.err, HasSubstr("of 5 images"));
-  const auto cut = run_process(on_shards("shards", {"--tile", "64", "--tile-whole", "off"}, "cut"));
+  const auto cut = run_process(on_shards("shards", {"--tile", "64,whole=off"}, "cut"));
   ASSERT_EQ(cut.exit_code, 0) << cut.err;
   EXPECT_EQ(output("out/detections.json"), output("cut/detections.json"));
   EXPECT_EQ(output("out/metrics.json"), output("cut/metrics.json"));
   const auto refused = run_process(on_shards("tiles", {"--tile", "64"}, "again"));
   EXPECT_EQ(refused.exit_code, 78) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("are tiles already"));
-  EXPECT_EQ(run_process(on_shards("tiles", {"--tile-merge", "greedy-nmm"}, "greedy")).exit_code, 0);
+  EXPECT_EQ(run_process(on_shards("tiles", {"--tile", "merge=greedy-nmm"}, "greedy")).exit_code, 0);
   EXPECT_NE(output("out/detections.json"), output("greedy/detections.json"));
 }
 
@@ -152,7 +151,7 @@ TEST_F(TiledCommand, StretchTakesWhatIsRefusedWithoutIt) {
     EXPECT_THAT(refused.err, HasSubstr("16-bit samples"));
     EXPECT_THAT(refused.err, HasSubstr("; add --stretch 2,98"));
     std::vector<std::string> with = way;
-    with.insert(with.end(), {"--stretch", "2,98", "--draw", "1", "--draw-score", "0"});
+    with.insert(with.end(), {"--stretch", "2,98", "--draw", "1,score=0"});
     const auto result = run_process(on_photos(with, output_name + "2"));
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_FALSE(read_results(folder_ / (output_name + "2/detections.json")).empty());
@@ -187,13 +186,13 @@ TEST_F(TiledCommand, WritesGeojsonInTheCoordinatesOfAGeoTiff) {
 TEST_F(TiledCommand, RefusesWhatHasNoEffectAndWhatIsOutOfRange) {
   write_file_atomically(photos_ + "/a.png", encode_png(colourful(30, 20)));
   for (const std::vector<std::string>& more :
-       std::vector<std::vector<std::string>>{{"--tile-overlap", "0.3"},
-                                             {"--tile-whole", "off"},
-                                             {"--tile-merge", "greedy-nmm"},
+       std::vector<std::vector<std::string>>{{"--tile", "overlap=0.3"},
+                                             {"--tile", "whole=off"},
+                                             {"--tile", "merge=greedy-nmm"},
                                              {"--tile", "31"},
                                              {"--tile", "100,17000"},
-                                             {"--tile", "100", "--tile-overlap", "0.95"},
-                                             {"--tile", "100", "--tile-match-threshold", "0"}}) {
+                                             {"--tile", "100,overlap=0.95"},
+                                             {"--tile", "100,match-threshold=0"}}) {
     const auto result = run_process(on_photos(more));
     EXPECT_EQ(result.exit_code, 64) << more[0] << more[1] << result.err;
     EXPECT_THAT(result.err, HasSubstr("--tile"));

@@ -94,7 +94,7 @@ class Subject:
 
     def synthetic(self, name, *options):
         side = self.size(800, 128)
-        return self.train(name, "--synthetic", 256, "--synthetic-size", f"{side}x{side}", *self.sides(),
+        return self.train(name, "--synthetic", f"256,size={side}x{side}", *self.sides(),
                           *self.network(), "--images-per-step", self.size(32, 2), "--steps",
                           self.size(80, 6), "--augment", "flip", *options)
 
@@ -108,7 +108,7 @@ def measure_step(subject):
     subject.tell("the default, GroupNorm heads", subject.synthetic("default"))
     small = subject.size(320, 128)
     subject.tell(f"ResNet-18, 4 images of {small} px",
-                 subject.train("small", "--synthetic", 256, "--synthetic-size", f"{small}x{small}",
+                 subject.train("small", "--synthetic", f"256,size={small}x{small}",
                                "--min-side", small, "--max-side", small, "--backbone", "resnet18",
                                "--images-per-step", 4, "--steps", subject.size(80, 6), "--augment", "flip"))
     os.environ["RETINA_BUILD"] = str(BUILD)
@@ -152,7 +152,7 @@ def measure_data(subject):
     steps = [*subject.network(), *subject.FROZEN, *size, "--images-per-step", subject.size(32, 2), "--steps",
              subject.size(80, 6)]
     without = subject.tell("without data", subject.train(
-        "synthetic", "--synthetic", 256, "--synthetic-size", "640x480", *steps))
+        "synthetic", "--synthetic", "256,size=640x480", *steps))
     light = subject.tell("JPEGs, --augment light", subject.train(
         "light", "--train", train, "--augment", "light", *steps))
     subject.log(f"== with data and augmentation: {100 * light / without:.1f} % of the speed without\n")

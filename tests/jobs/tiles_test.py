@@ -243,7 +243,7 @@ class Process(Parts):
                 "--score-threshold", 0.05, "--verification-images", 1)
             tiling = self.request.Tiling(128, 0.25)
             run(evaluate, "--model", folder / "m.onnx", "--images", picture, "--output", folder / "out",
-                "--device", "cpu", "--tile", tiling.side_px, "--tile-overlap", tiling.overlap)
+                "--device", "cpu", "--tile", f"{tiling.side_px},overlap={tiling.overlap}")
             theirs = json.loads((folder / "out/detections.json").read_text())
             command = ROOT / "jobs/serving/model_program.py"
             with unittest.mock.patch.dict(os.environ,

@@ -173,7 +173,7 @@ def check_several_in_a_request(server, photos, expected):
 def check_tiles(server, programs, folder, photo):
     """Asked for by a request's parameters: tests/jobs/tiles_test.py has the rest."""
     run(programs / "retina-eval", "--model", folder / "m.onnx", "--images", photo, "--output",
-        folder / "tiled", "--device", "cpu", "--tile", 200, "--tile-overlap", 0.3)
+        folder / "tiled", "--device", "cpu", "--tile", "200,overlap=0.3")
     names = {10 * (label + 1): f"class {label}" for label in range(CLASSES)}
     expected = [{"box": [x, y, x + width, y + height], "score": one["score"],
                  "category_id": one["category_id"], "name": names[one["category_id"]]}

@@ -218,7 +218,7 @@ TEST_F(DataPage, NamesObjectsThatArePartialInEveryTile) {
     if (id > 1) continue;
     EXPECT_EQ(lost_in_tiles(facts_, manifest_.categories),
               "1 box is partial in every tile, so nothing learns it (<dog> 1; the largest 700x400 "
-              "px): a larger --tile or more --tile-overlap shows more of it");
+              "px): a larger --tile or more overlap shows more of it");
   }
   EXPECT_THAT(page(), HasSubstr("2 boxes are partial in every tile, so nothing learns them "
                                 "(\\u003cdog> 2; the largest 700x400 px): a larger --tile"));

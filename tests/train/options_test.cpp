@@ -285,13 +285,12 @@ TEST(TrainOptions, WantTheDecayOfAnInverseTimeSchedule) {
 }
 
 TEST(TrainOptions, WantASizeForSyntheticImages) {
-  const ImageSize size =
-      parse({"--synthetic", "8", "--synthetic-size", "800x600"}).synthetic_image_size();
+  const ImageSize size = parse({"--synthetic", "8,size=800x600"}).synthetic_image_size();
   EXPECT_EQ(size.width, 800);
   EXPECT_EQ(size.height, 600);
   for (const char* bad : {"800", "800x", "x600", "800x600px", "0x600", "800x-6", "16385x1"}) {
-    const Error error = refusal({"--synthetic", "8", "--synthetic-size", bad});
-    EXPECT_THAT(error.what(), testing::HasSubstr("--synthetic-size: bad value")) << bad;
+    const Error error = refusal({"--synthetic", cat("8,size=", bad).c_str()});
+    EXPECT_THAT(error.what(), testing::HasSubstr("--synthetic size: bad value")) << bad;
   }
 }
 
@@ -345,9 +344,10 @@ TEST(TrainOptions, SayHowGradientsTravel) {
   EXPECT_EQ(plain.bucket_bytes, 0U) << "the default, or as the run began";
   EXPECT_EQ(plain.wire.type, ElementType::kFloat32);
   EXPECT_FALSE(plain.wire.ordered);
-  const BucketOptions chosen = parse({"--wire", "fp16", "--deterministic-reduce", "on",
-                                      "--bucket-mb", "0.5", "--overlap-reduce", "off"})
-                                   .bucket_options();
+  const BucketOptions chosen =
+      parse_with(R"({"bucket-mb": 0.5})",
+                 {"--wire", "fp16", "--deterministic-reduce", "on", "--overlap-reduce", "off"})
+          .bucket_options();
   EXPECT_TRUE(plain.overlap);
   EXPECT_FALSE(chosen.overlap);
   EXPECT_EQ(chosen.bucket_bytes, 512U << 10);
@@ -376,11 +376,8 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--threads", "1025"},
                                                         {"--background-iou", "0.7"},
                                                         {"--focal-alpha", "2"},
-                                                        {"--bucket-mb", "0"},
-                                                        {"--bucket-mb", "4x"},
-                                                        {"--bucket-mb", "nan"},
                                                         {"--wire", "int8"},
-                                                        {"--timeline-steps", "5:3"},
+                                                        {"--timeline", "t,steps=5:3"},
                                                         {"--tf32", "auto"},
                                                         {"--fused-convolutions", "auto"},
                                                         {"--cuda-graphs", "on"},
@@ -403,7 +400,7 @@ TEST(TrainOptions, NameTheRangeOfNumbersThatAreTooLarge) {
                          {"--checkpoint-every", "1e30steps", "up to 1000000000"},
                          {"--checkpoint-every", "1e300min", "up to 1000000000"},
                          {"--lr-drop-at", "2epochs,1e30epochs", "up to 1000000000"},
-                         {"--mtbf", "1e308days", "up to 36500days"},
+                         {"--checkpoint-every", "mtbf=1e308days", "up to 36500days"},
                          {"--compute-threads", "1000000", "0 to 1024"},
                          {"--threads", "1000000", "0 to 1024"},
                          {"--images-per-step", "2147483647", "1 to 65536"},

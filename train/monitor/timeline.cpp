@@ -218,7 +218,7 @@ void TimelineFile::write() {
   });
   file_.reset();
   if (lost > 0) {
-    log_warning("--timeline: ", lost, " events are missing; give a shorter --timeline-steps");
+    log_warning("--timeline: ", lost, " events are missing; give fewer steps=FROM:TO");
   }
 }
 

@@ -108,7 +108,8 @@ void Saving::finish() {
 void Saving::set_interval() {
   if (input_.options.period) return;
   const CheckpointCost cost{.lost_s = meter_.lost_s(), .write_s = write_s_};
-  interval_s_ = checkpoint_interval_s(cost, parse_duration_s("mtbf", input_.options.mtbf));
+  interval_s_ =
+      checkpoint_interval_s(cost, parse_duration_s("checkpoint-every mtbf", input_.options.mtbf));
   if (interval_s_ < told_interval_s_ * kToldFactor &&
       told_interval_s_ < interval_s_ * kToldFactor) {
     return;
@@ -116,7 +117,7 @@ void Saving::set_interval() {
   told_interval_s_ = interval_s_;
   log_info("checkpoint interval ", fixed(interval_s_, 1), " s: each stalls training for ",
            fixed(cost.lost_s, 3), " s and takes ", fixed(cost.write_s, 1),
-           " s to write; assumed --mtbf ", input_.options.mtbf);
+           " s to write; assumed mtbf=", input_.options.mtbf);
 }
 
 void Saving::add_step(double seconds) {

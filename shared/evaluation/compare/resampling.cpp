@@ -137,9 +137,10 @@ double ResampledEvaluation::class_ap(const RankedClass& ranked,
     buffers.totals[e] = total;
   }
 
-  // As `evaluate_detections`, where a hit of weight w stands for w hits in a row: precision rises
-  // from each to the next, so that the last one decides for all. A hit of weight 0 decides nothing:
-  // it reaches no new recall, and precision is never better there than at the hit before it.
+  // Follows `evaluate_detections`, where a hit of weight w stands for w hits in a row: precision
+  // rises from each to the next, so that the last one decides for all. A hit of weight 0 decides
+  // nothing: it reaches no new recall, and precision is never better there than at the hit before
+  // it.
   double threshold_sum = 0;
   for (const std::vector<std::uint32_t>& steps : ranked.steps) {
     buffers.hits.clear();

@@ -121,8 +121,8 @@ def main():
         for number in range(options.rounds):
             start = time.perf_counter()
             run(BIN / "retina-eval", "--model", model, "--images", folder / "large.jpg",
-                "--output", folder / "found", "--overwrite", "--device", "cpu", "--tile", options.tile,
-                "--tile-overlap", options.overlap, "--tile-whole", "off", "--compute-threads",
+                "--output", folder / "found", "--overwrite", "--device", "cpu", "--tile",
+                f"{options.tile},overlap={options.overlap},whole=off", "--compute-threads",
                 options.threads, *precision)
             mine = {"tiles_per_second": count / (time.perf_counter() - start)}
             other = json.loads(run(sys.executable, __file__, *same, "--file", folder / "large.jpg",

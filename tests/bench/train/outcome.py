@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve()
 # What torchvision's trainer has, in options (trainer_peer.py).
 EQUAL = ["--recipe", "none", "--optimizer", "sgd", "--lr", 0.01, "--momentum", 0.9, "--weight-decay", 1e-4, "--lr-scaling",
-         "none", "--lr-schedule", "cosine", "--warmup-steps", 100, "--warmup-factor", 0.01, "--clip-norm", 10,
+         "none", "--lr-schedule", "cosine", "--warmup-steps", 100, "--clip-norm", 10,
          "--head-norm", "none", "--p6", "p5", "--shuffle", "global"]
 VARIANTS = {"torchvision": None, "equal": ["--box-loss", "l1"], "giou": ["--box-loss", "giou"],
             "quality-focal": ["--box-loss", "l1", "--class-loss", "quality-focal"],

@@ -125,11 +125,11 @@ TEST(Timeline, IsBoundedAndCountsWhatItLeavesOut) {
 }
 
 TEST(Timeline, WindowIsFromOneToAnother) {
-  const StepWindow window = parse_step_window("timeline-steps", "3:17");
+  const StepWindow window = parse_step_window("timeline steps", "3:17");
   EXPECT_EQ(window.first, 3);
   EXPECT_EQ(window.last, 17);
   for (const char* bad : {"", "3", ":", "3:", ":3", "0:3", "4:3", "1:2:3", "a:b", "1:2 ", "-1:3"}) {
-    EXPECT_THROW(parse_step_window("timeline-steps", bad), Error) << bad;
+    EXPECT_THROW(parse_step_window("timeline steps", bad), Error) << bad;
   }
 }
 
