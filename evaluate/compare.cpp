@@ -22,7 +22,6 @@
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/compare/comparison.h"
-#include "shared/evaluation/compare/comparison_text.h"
 #include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/shard/shard_set.h"

@@ -8,7 +8,7 @@
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/options.h"
 #include "shared/base/cli.h"
-#include "shared/evaluation/compare/comparison_text.h"
+#include "shared/evaluation/compare/comparison.h"
 
 namespace retina {
 

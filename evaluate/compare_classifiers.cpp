@@ -7,7 +7,6 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/evaluation/compare/classification_comparison.h"
-#include "shared/evaluation/compare/classification_comparison_text.h"
 #include "shared/evaluation/explain/classification_text.h"
 #include "shared/evaluation/score/predictions.h"
 

@@ -21,7 +21,7 @@ void* symbol_of_library(const char* name) {
 }  // namespace
 
 int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
-  using Evaluate = int (*)(const EvalOptions&, const Cli&, Communicator&);
+  using Evaluate = decltype(&retina_evaluate_model);
   return reinterpret_cast<Evaluate>(symbol_of_library("retina_evaluate_model"))(options, cli,
                                                                                 ranks);
 }

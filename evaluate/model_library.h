@@ -6,8 +6,12 @@
 
 namespace retina {
 
-// Calls retina_evaluate_model() of evaluate/model/model_evaluation.h; returns the exit code. Throws
-// kUnavailable when the library cannot be opened: it belongs in ../lib, beside the programs.
+// Evaluates on all ranks, in that library; every rank returns rank 0's exit code.
+extern "C" int retina_evaluate_model(const EvalOptions& options, const Cli& cli,
+                                     Communicator& ranks);
+
+// Opens the library and calls it. Throws kUnavailable when it cannot be opened: it belongs in
+// ../lib, beside the programs.
 int evaluate_with_model(const EvalOptions& options, const Cli& cli, Communicator& ranks);
 
 }  // namespace retina

@@ -38,7 +38,7 @@ Trainer::Trainer(TrainingRun& run, TimelineFile* timeline)
       activity_(run.communicator.activity()),
       pipeline_(run.replica, run.communicator, run.job.device.is_cuda() ? 1 : 0),
       damaged_records_(run.job.data->plan->index(), run.options.data.max_bad_fraction) {
-  if (run.communicator.is_root()) ReductionLog::begin(replica_.gradients(), run.job.dir.get());
+  run.monitor.begin_reduction(replica_.gradients());
 }
 
 int Trainer::run() {
@@ -180,7 +180,7 @@ void Trainer::reduce(StepMetrics& step) {
 
 void Trainer::update(StepMetrics& step) {
   const PhaseScope phase(activity_, Phase::kUpdate);
-  if (run_.communicator.is_root()) reduction_log_.add(step.step, replica_.gradients());
+  run_.monitor.add_reduction(step.step, replica_.gradients());
   step.learning_rate = state_.learning_rate();
   replica_.update(step.learning_rate, step.step);
   state_.make_step(step.images);

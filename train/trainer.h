@@ -3,7 +3,6 @@
 #pragma once
 
 #include "shared/data/loader.h"
-#include "train/monitor/reduction_log.h"
 #include "train/monitor/timeline.h"
 #include "train/plan/image_names.h"
 #include "train/step/damaged_records.h"
@@ -60,7 +59,6 @@ class Trainer {
   Replica& replica_;
   Activity* activity_;
   StepPipeline pipeline_;
-  ReductionLog reduction_log_;  // rank 0
   IgnoredBoxWarning ignored_box_warning_;
   DamagedRecords damaged_records_;
 };

@@ -7,7 +7,7 @@
 
 #include "convert/import/import.h"
 #include "convert/import/pth_file.h"
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
 #include "shared/ops/named_tensor.h"
 
 namespace retina {

@@ -18,6 +18,7 @@
 #include "shared/evaluation/predict/classify.h"
 #include "shared/evaluation/predict/trained_network.h"
 #include "shared/job/rank_program.h"
+#include "shared/model/config.h"
 #include "shared/model/device.h"
 #include "shared/onnx/onnx_file.h"
 
@@ -63,6 +64,17 @@ void check_finite(const Checkpoint& checkpoint, const std::string& path) {
   }
 }
 
+// Returns the scale in the `config` of a checkpoint or an inference model, which `path` names; the
+// defaults where another program's config has none. Throws kData.
+ModelScale model_scale(const std::string& config_json, const std::string& path) {
+  const JsonFile file = JsonFile::parse(config_json, path + ": config");
+  const JsonView root = file.root();
+  ModelScale scale;
+  if (root.has("model")) scale.frame = ModelConfig::from_json(root.at("model")).frame();
+  if (root.has("tile_px")) scale.tile_px = static_cast<int>(root.at("tile_px").as_int());
+  return scale;
+}
+
 LoadedModel::Model load_network(const EvalOptions& options, const c10::Device& device,
                                 LoadedModel::About& about) {
   const Checkpoint checkpoint = load_checkpoint(options.model, CheckpointPart::kModel);
@@ -106,6 +118,39 @@ LoadedModel::Model load(const EvalOptions& options, const c10::Device& device,
                         LoadedModel::About& about) {
   return is_onnx_file(options.model) ? LoadedModel::Model(load_converted(options, about))
                                      : load_network(options, device, about);
+}
+
+constexpr double kMostReduction = 3, kMostTileRatio = 1.5;
+
+// Returns a text like "2.4".
+std::string factor_text(double factor) {
+  return shortest(std::round(10 * factor) / 10);
+}
+
+std::string whole_image_doubt(const ModelScale& model, const ImageIndex& images) {
+  if (images.empty()) return "";
+  std::vector<ImageSize> sizes;
+  for (const IndexEntry& one : images) sizes.push_back({one.width, one.height});
+  const auto median = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), median, sizes.end(), [](const ImageSize& a, const ImageSize& b) {
+    return std::max(a.width, a.height) < std::max(b.width, b.height);
+  });
+  const ImageSize seen = framed_size(*median, model.frame);
+  const double factor = static_cast<double>(std::max(median->width, median->height)) /
+                        std::max(seen.width, seen.height);
+  if (factor <= kMostReduction) return "";
+  const bool knows_tiles = model.tile_px > 0;
+  const std::int64_t side =
+      std::max<std::int64_t>(kLeastTilePx, knows_tiles ? model.tile_px : model.frame.min_side_px);
+  return cat("images are ", factor_text(factor), " times as large as the model sees (",
+             median->width, "x", median->height, " -> ", seen.width, "x", seen.height,
+             "): small objects vanish; --tile ", side,
+             knows_tiles ? " detects on tiles of the side that it was trained on"
+                         : " detects on tiles in full resolution");
+}
+
+double distance(double ratio) {
+  return std::max(ratio, 1 / ratio);
 }
 
 }  // namespace
@@ -252,6 +297,21 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
                           quoted(word_of(kOutputFormats, options.output_format)));
   }
   return identity;
+}
+
+std::string scale_doubt(const ModelScale& model, const ImageIndex& images,
+                        const std::vector<std::int64_t>& tiles) {
+  if (tiles.empty()) return whole_image_doubt(model, images);
+  if (model.tile_px <= 0) return "";
+  const auto ratio = [&](std::int64_t side) { return static_cast<double>(side) / model.tile_px; };
+  const std::int64_t nearest = *std::min_element(
+      tiles.begin(), tiles.end(),
+      [&](std::int64_t a, std::int64_t b) { return distance(ratio(a)) < distance(ratio(b)); });
+  const double factor = distance(ratio(nearest));
+  if (factor <= kMostTileRatio) return "";
+  return cat("--tile ", nearest, ": the model was trained on tiles of ", model.tile_px,
+             " px, and sees objects ", factor_text(factor), " times as ",
+             nearest > model.tile_px ? "small" : "large", " here; --tile ", model.tile_px, " fits");
 }
 
 }  // namespace retina

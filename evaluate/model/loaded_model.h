@@ -11,19 +11,26 @@
 #include <vector>
 
 #include "evaluate/evaluation_folder.h"
-#include "evaluate/model/scale_doubt.h"
 #include "evaluate/options.h"
 #include "shared/base/task.h"
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
 #include "shared/coco/results.h"
 #include "shared/data/tiled_source.h"
 #include "shared/evaluation/predict/converted_model.h"
 #include "shared/evaluation/predict/detect.h"
 #include "shared/evaluation/score/class_outcome.h"
+#include "shared/image/frame.h"
 #include "shared/model/classifier.h"
 #include "shared/model/retinanet.h"
+#include "shared/shard/image_index.h"
 
 namespace retina {
+
+// The scale at which a model was trained.
+struct ModelScale {
+  FrameRule frame = {};
+  int tile_px = 0;  // side of the tiles that it was trained on; 0: whole images, or not known
+};
 
 class LoadedModel {
  public:
@@ -85,5 +92,11 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
 // differs.
 void check_same_classes(const Categories& model, const Categories& data,
                         const std::string& subject);
+
+// Returns a warning, or "". `images` are whole ones, detected on `tiles` (sides, px; none: whole).
+// It warns of whole images that the model scales down by more than 3 (the image of median longer
+// side), and of tiles that are all more than 1.5 times as large or small as those of the training.
+std::string scale_doubt(const ModelScale& model, const ImageIndex& images,
+                        const std::vector<std::int64_t>& tiles);
 
 }  // namespace retina

@@ -1,5 +1,3 @@
-#include "evaluate/model/model_evaluation.h"
-
 #include <ATen/Parallel.h>
 #include <algorithm>
 
@@ -10,6 +8,7 @@
 #include "evaluate/classified.h"
 #include "evaluate/model/image_files.h"
 #include "evaluate/model/loaded_model.h"
+#include "evaluate/model_library.h"
 #include "evaluate/outcome.h"
 #include "shared/base/error.h"
 #include "shared/base/log.h"

@@ -1,10 +1,13 @@
-// Memory that this process can still get, and the errors that mean it ran out.
+// Memory that this process can still get, how it gets and gives back much of it, and the errors
+// that mean it ran out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace retina {
 
@@ -34,6 +37,16 @@ std::int64_t resident_bytes();
 // Merges freed memory into large blocks again, as far as the allocator can, and gives it back to
 // the system: large blocks may then fit where small ones were.
 void release_freed_memory();
+
+// Hints to the kernel that this memory is about to be written for the first time and may have large
+// pages: making a small page costs more time than filling it.
+void use_huge_pages(void* begin, std::size_t size_bytes);
+
+// Gives the hint for all memory that `reserve` has given to the vector.
+template <class T>
+void use_huge_pages(std::vector<T>& storage) {
+  use_huge_pages(storage.data(), storage.capacity() * sizeof(T));
+}
 
 // Returns "out of memory" and the library's reason if `error` says that memory of the machine or of
 // a GPU ran out; else nothing.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
 #include "shared/ops/named_tensor.h"
 
 namespace retina {

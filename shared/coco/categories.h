@@ -1,5 +1,6 @@
-// Category ids of a data set <-> dense labels 0..K-1, the place in ascending id order. Files keep
-// the original ids, everything inside the trainer uses labels.
+// The classes of a data set, as they stand in annotations, shards, checkpoints and converted
+// models, and category ids <-> dense labels 0..K-1, the place in ascending id order. Files keep the
+// original ids, everything inside the trainer uses labels.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,23 @@
 #include <utility>
 #include <vector>
 
-#include "shared/coco/instances.h"
-
 namespace retina {
+
+// A class; in shards and models the dense label is its place in the list, by ascending id.
+struct Category {
+  std::int64_t id = 0;  // the data set's own number
+  std::string name{};
+  std::string supercategory{};  // empty if the data set has none
+};
+
+using Categories = std::vector<Category>;
+
+class JsonView;  // shared/base/json.h
+class JsonWriter;
+// Reads the list of our own files. Throws Error{kData} naming the place.
+Categories read_categories(const JsonView& list);
+// Writes the list under the key "categories".
+void write_categories(JsonWriter& json, const Categories& categories);
 
 class CategoryMap {
  public:

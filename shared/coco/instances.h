@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
 #include "shared/coco/entry_reader.h"
 
 namespace retina {

@@ -9,8 +9,8 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
-#include "shared/base/huge_pages.h"
 #include "shared/base/json.h"
+#include "shared/base/memory.h"
 #include "shared/base/printable.h"
 
 namespace retina {

@@ -139,4 +139,8 @@ std::unique_ptr<Communicator> make_self_communicator();
 // Returns name and version of the MPI library, or why there is none, for --version. Loads it.
 std::string mpi_library_version();
 
+// Returns ranks on one line for people: "3", "2, 3", "0, 8-15": three and more in a row are a
+// range. `ranks` ascend.
+std::string rank_ranges(const std::vector<int>& ranks);
+
 }  // namespace retina

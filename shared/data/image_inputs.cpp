@@ -18,7 +18,7 @@
 #include "shared/base/file_spelling.h"
 #include "shared/base/image_folder.h"
 #include "shared/base/printable.h"
-#include "shared/data/file_rows.h"
+#include "shared/image/row_reader.h"
 
 namespace retina {
 namespace {
@@ -178,6 +178,61 @@ class Lister {
   std::map<std::pair<std::string, std::string>, std::size_t> root_of_{};
 };
 
+// Images of more pixels are seen whole as a copy, whose longer side is at most kReducedSidePx.
+constexpr std::int64_t kMostWholePixels = 24'000'000;
+constexpr int kReducedSidePx = 2048;
+
+std::optional<FileProblem> problem_of(const DecodeStatus& status) {
+  const std::string reason = unusable_reason(status, policy_on_foreign_files(status));
+  if (reason.empty()) return std::nullopt;
+  return FileProblem{.kind = status.unsupported ? "format" : "damaged", .reason = reason};
+}
+
+// Returns the problem of a file that was just opened, or nothing.
+std::optional<FileProblem> problem_of(const std::string& path, const DecodeStatus& status,
+                                      const DecodeRequest& request) {
+  std::optional<FileProblem> problem = problem_of(status);
+  if (problem && !request.stretch) {
+    problem->reason = reason_with_cure(path, status, problem->reason);
+  }
+  return problem;
+}
+
+std::optional<FileProblem> changed_problem(const ImageSize& got, const ImageSize& expected) {
+  if (got.width == expected.width && got.height == expected.height) return std::nullopt;
+  return FileProblem{.kind = "damaged", .reason = "the file changed while it was used"};
+}
+
+class FileRows : public ImageRows {
+ public:
+  FileRows(const ImageFolder& folder, const std::string& name, const DecodeRequest& request) {
+    FoundFile file;
+    problem_ = folder.find(name, file);
+    if (problem_) return;
+    problem_ = unless_unreadable(folder, file.path, [&]() -> std::optional<FileProblem> {
+      reader_.emplace(file.path, RowOptions{.stretch = request.stretch});
+      auto problem = problem_of(file.path, reader_->status(), request);
+      return problem ? problem
+                     : changed_problem({reader_->width(), reader_->height()}, request.expected);
+    });
+  }
+
+  std::optional<FileProblem> read(int count, Image& out) override {
+    if (!problem_) {
+      problem_ = unless_too_large([&] { return problem_of(reader_->read(count, out)); });
+    }
+    return problem_;
+  }
+  std::optional<FileProblem> skip(int count) override {
+    if (!problem_) problem_ = unless_too_large([&] { return problem_of(reader_->skip(count)); });
+    return problem_;
+  }
+
+ private:
+  std::optional<RowReader> reader_{};
+  std::optional<FileProblem> problem_{};
+};
+
 }  // namespace
 
 ImageListing list_images(const std::vector<std::string>& given, const std::string& output,
@@ -228,11 +283,17 @@ std::optional<FileProblem> ImageFiles::decode(std::size_t place, JpegDecoder& de
 }
 
 std::unique_ptr<ImageRows> ImageFiles::open_rows(std::size_t place) const {
-  return open_file_rows(folders_[root_of_[place]], name_in_folder(place), request_of(place));
+  return std::make_unique<FileRows>(folders_[root_of_[place]], name_in_folder(place),
+                                    request_of(place));
 }
 
 ImageSize ImageFiles::whole_size(std::size_t place) const {
-  return whole_size_of({index_[place].width, index_[place].height});
+  const ImageSize image = {index_[place].width, index_[place].height};
+  if (std::int64_t{image.width} * image.height <= kMostWholePixels) return image;
+  const int longer = std::max(image.width, image.height);
+  const int divisor = (longer + kReducedSidePx - 1) / kReducedSidePx;
+  return {.width = (image.width + divisor - 1) / divisor,
+          .height = (image.height + divisor - 1) / divisor};
 }
 
 std::optional<FileProblem> ImageFiles::decode_whole(std::size_t place, JpegDecoder& decoder,
@@ -244,8 +305,19 @@ std::optional<FileProblem> ImageFiles::decode_whole(std::size_t place, JpegDecod
 
 std::optional<FileProblem> ImageFiles::decode_reduced(std::size_t place, int max_side_px,
                                                       Image& out) const {
-  return decode_reduced_file(folders_[root_of_[place]], name_in_folder(place),
-                             {.file = request_of(place), .max_side_px = max_side_px}, out);
+  const ImageFolder& folder = folders_[root_of_[place]];
+  const DecodeRequest request = request_of(place);
+  FoundFile file;
+  if (auto problem = folder.find(name_in_folder(place), file)) return problem;
+  return unless_unreadable(folder, file.path, [&]() -> std::optional<FileProblem> {
+    ReducedImage reduced = read_reduced(file.path, max_side_px, request.stretch);
+    if (auto problem = problem_of(file.path, reduced.status, request)) return problem;
+    if (auto problem = changed_problem({reduced.width, reduced.height}, request.expected)) {
+      return problem;
+    }
+    out = std::move(reduced.image);
+    return std::nullopt;
+  });
 }
 
 std::optional<FileProblem> ImageFiles::decode_part(std::size_t place, const TileRect& part,

@@ -67,7 +67,9 @@ class ImageFiles : public RowSource {
   // image's folder or its mount is gone.
   std::optional<FileProblem> decode(std::size_t place, JpegDecoder& decoder, Image& out) const;
 
-  // Reads rows as file_rows.h describes.
+  // Read by rows and as smaller copies, for images that are too large to be held. Unusable files
+  // are problems with the same words as decode()'s. Throw kIo as that does, also while rows are
+  // read.
   std::unique_ptr<ImageRows> open_rows(std::size_t place) const override;
   ImageSize whole_size(std::size_t place) const override;
   std::optional<FileProblem> decode_whole(std::size_t place, JpegDecoder& decoder,

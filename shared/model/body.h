@@ -24,4 +24,16 @@ class Body {
 // Makes a body with torchvision's names, behind the scope's prefix. Parity: tests/parity.
 std::unique_ptr<Body> make_body(const ModelScope& scope, const ModelConfig& config);
 
+// Make one family's body, for make_body():
+
+// ResNet v1.5 (He et al. 2016, table 1; stride in the 3x3 convolution), ResNeXt and Wide ResNet
+// (network_shape.h): conv1, bn1, layer1.0.conv1 ... layer4.2.bn3.
+std::unique_ptr<Body> make_resnet(const ModelScope& scope, const ModelConfig& config);
+// RegNetX (Radosavovic et al. 2020): stem.0, stem.1, trunk_output.block1.block1-0.proj.0 ...
+// trunk_output.block4.block4-11.f.c.1.
+std::unique_ptr<Body> make_regnet(const ModelScope& scope, const ModelConfig& config);
+// MobileNetV3-Large (Howard et al. 2019, table 1), behind "features.": 0.0, 0.1, 1.block.0.0 ...
+// 15.block.3.1, 16.0, 16.1. A detector's have no "features.", as torchvision's.
+std::unique_ptr<Body> make_mobilenet(const ModelScope& scope, const ModelConfig& config);
+
 }  // namespace retina

@@ -9,7 +9,7 @@
 #include "shared/anchor/anchor.h"
 #include "shared/base/choices.h"
 #include "shared/base/task.h"
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
 
 namespace retina {
 

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "shared/base/cat.h"
+
 namespace retina {
 
 // Rule for cutting images into tiles (coco-pack); in the manifest of a set of tiles.
@@ -24,6 +26,8 @@ struct TilePlace {
 };
 
 // Returns "tile 800x600+1600+0", as X11 writes a rectangle.
-std::string tile_text(const TilePlace& tile, int width, int height);
+inline std::string tile_text(const TilePlace& tile, int width, int height) {
+  return cat("tile ", width, "x", height, "+", tile.x, "+", tile.y);
+}
 
 }  // namespace retina

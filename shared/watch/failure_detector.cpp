@@ -6,7 +6,7 @@
 #include <map>
 
 #include "shared/base/cat.h"
-#include "shared/comm/rank_ranges.h"
+#include "shared/comm/communicator.h"
 
 namespace retina {
 namespace {

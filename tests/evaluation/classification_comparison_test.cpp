@@ -9,7 +9,6 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/evaluation/compare/classification_comparison_text.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 

@@ -10,7 +10,6 @@
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/random.h"
-#include "shared/evaluation/compare/comparison_text.h"
 #include "tests/evaluation/random_set.h"
 
 namespace retina {

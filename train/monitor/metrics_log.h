@@ -36,7 +36,7 @@
 #include "shared/evaluation/score/box_groups.h"
 #include "train/monitor/event_file.h"
 #include "train/monitor/rank_times.h"
-#include "train/reduce/reduce_cost.h"
+#include "train/reduce/gradient_buckets.h"
 #include "train/step/step_clock.h"
 #include "train/step/task_metrics.h"
 

@@ -10,6 +10,13 @@
 
 namespace retina {
 
+EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Rollback& rollback) {
+  if (step % steps_per_epoch != 0) return {.step = step, .epoch = step / steps_per_epoch + 1};
+  const std::int64_t skipped =
+      rollback.skipped_before(step) - rollback.skipped_before(step - steps_per_epoch);
+  return {.step = step, .epoch = step / steps_per_epoch, .update_count = steps_per_epoch - skipped};
+}
+
 Monitor::Monitor(const MonitorInput& input) : input_(input) {}
 
 void Monitor::begin(std::int64_t step) {
@@ -21,9 +28,38 @@ void Monitor::begin(std::int64_t step) {
   if (validated_step_ > step) validated_step_ = -1;
 }
 
+void Monitor::begin_reduction(const GradientBuckets& buckets) {
+  if (!input_.communicator.is_root() || buckets.ranks() == 1) return;
+  log_info(describe(buckets.plan(), buckets.wire()));
+  if (input_.run_dir != nullptr) {
+    input_.run_dir->write_buckets(
+        to_json(buckets.size_bytes(), buckets.plan(), buckets.wire(), buckets.ranks()));
+  }
+}
+
+void Monitor::add_reduction(std::int64_t step, const GradientBuckets& buckets) {
+  if (!input_.communicator.is_root()) return;
+  if (!std::exchange(unreached_told_, true) && !buckets.unreached().empty()) {
+    std::string names;
+    for (const std::string& name : buckets.unreached())
+      names += cat(names.empty() ? "" : ", ", name);
+    log_warning("step ", step, ": the loss does not depend on ", names, ", so ",
+                buckets.unreached().size() == 1 ? "it is" : "they are", " not trained");
+  }
+  if (buckets.repeated_count() > 0 && !std::exchange(repeated_told_, true)) {
+    log_warning("step ", step, ": a gradient overflowed --wire ",
+                word_of(kWireTypes, buckets.wire().type),
+                "; its bucket is resent in fp32, as any later one will be; --wire bf16 has the ",
+                "range of fp32");
+  }
+}
+
 void Monitor::add(const StepMetrics& step) {
   throughput_.add(step);
-  epoch_times_.add(step);
+  ledger_.add({.images = step.images_own,
+               .step_ms = step.step_ms,
+               .data_wait_ms = step.data_wait_ms,
+               .comm_wait_ms = step.exposed_comm_ms});
   if (!input_.communicator.is_root()) return;
   {
     const PhaseScope phase(input_.communicator.activity(), Phase::kMetricsWrite);
@@ -38,6 +74,16 @@ std::string Monitor::progress_text() const {
   if (!validation_) return latest_;
   return cat(latest_, latest_.empty() ? "" : ", ", shown_metrics(validation_->task).front().first,
              " ", metric_text(validation_->judged()));
+}
+
+void Monitor::close_epoch(const EpochPoint& point) {
+  EpochMetrics metrics{
+      .step = point.step, .epoch = point.epoch, .step_count = ledger_.step_count()};
+  if (metrics.step_count > 0) metrics.rank_times = ledger_.gather(input_.communicator);
+  if (const auto straggler = find_straggler(metrics.rank_times, metrics.step_count)) {
+    log_warning("epoch ", metrics.epoch, ": ", straggler_text(*straggler));
+  }
+  if (log_) log_->append(std::move(metrics), point.update_count);
 }
 
 void Monitor::add_validation(const ValidationMetrics& metrics, Table classes, Gallery gallery) {

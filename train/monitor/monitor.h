@@ -11,11 +11,13 @@
 #include "shared/base/progress.h"
 #include "shared/comm/communicator.h"
 #include "shared/report/report.h"
-#include "train/monitor/epoch_times.h"
 #include "train/monitor/event_file.h"
 #include "train/monitor/metrics_log.h"
+#include "train/monitor/rank_times.h"
 #include "train/monitor/throughput.h"
+#include "train/reduce/gradient_buckets.h"
 #include "train/run/run_dir.h"
+#include "train/run/training_state.h"
 
 namespace retina {
 
@@ -24,10 +26,20 @@ struct MonitorInput {
   std::string title;  // title of the report
   const std::vector<EffectiveOption>& effective_options;
   Communicator& communicator;
-  const RunDir* run_dir = nullptr;  // rank 0 only; null: nothing is written
-  std::string tensorboard = {};     // folder of TensorBoard's events; empty: none
+  RunDir* run_dir = nullptr;     // rank 0 only; null: nothing is written
+  std::string tensorboard = {};  // folder of TensorBoard's events; empty: none
   std::int64_t total_steps = 0;
 };
+
+// Place where an epoch's times are closed: its end, or the end of a run within it.
+struct EpochPoint {
+  std::int64_t step = 0, epoch = 0;
+  // Steps of the epoch except skipped ones. 0: its last step is not done.
+  std::int64_t update_count = 0;
+};
+
+// Returns the point of `step`: in the epoch that it ends, or else in the one in progress.
+EpochPoint epoch_point(std::int64_t step, std::int64_t steps_per_epoch, const Rollback& rollback);
 
 class Monitor {
  public:
@@ -42,14 +54,18 @@ class Monitor {
     if (log_) log_->append(change);
   }
 
+  // Reports how gradients will travel, in a line and in the run's folder. Call before the first
+  // step.
+  void begin_reduction(const GradientBuckets& buckets);
+  // Logs what happened to the gradients of update number `step`, each kind of event once.
+  void add_reduction(std::int64_t step, const GradientBuckets& buckets);
+
   // Adds a finished step, as this rank saw it.
   void add(const StepMetrics& step);
 
   // Closes an epoch, or the part of it in which the run ends: rank 0 writes the epoch's line and
   // warns of a rank that holds up the others. Collective.
-  void close_epoch(const EpochPoint& point) {
-    epoch_times_.close(input_.communicator, point, log_ ? &*log_ : nullptr);
-  }
+  void close_epoch(const EpochPoint& point);
 
   // Adds the validation after a step, with images of it; rank 0.
   void add_validation(const ValidationMetrics& metrics, Table classes, Gallery gallery);
@@ -81,7 +97,8 @@ class Monitor {
   std::optional<Progress> progress_;  // rank 0
   std::string latest_;                // text of the latest step; rank 0
   Throughput throughput_;
-  EpochTimes epoch_times_;
+  RankLedger ledger_;  // of the epoch
+  bool unreached_told_ = false, repeated_told_ = false;
   // The last validation, its classes and images; rank 0.
   std::optional<ValidationMetrics> validation_;
   Table classes_;

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -247,6 +248,16 @@ at::Tensor GradientBuckets::norm() const {
   if (others.empty()) return at::scalar_tensor(std::sqrt(squares), at::kDouble);
   RETINA_CHECK(squares == 0, "gradients of several types");
   return at::linalg_vector_norm(at::stack(at::_foreach_norm(others, 2, at::kDouble)));
+}
+
+void QueuedRankSum::sum(std::span<double> values, const std::string& what) {
+  const auto began = std::chrono::steady_clock::now();
+  queue_.call([&](Communicator& communicator) {
+    communicator.label(what);
+    communicator.all_reduce(values.data(), values.size(), ElementType::kFloat64, ReduceOp::kSum);
+  });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  wait_seconds_ += took.count();
 }
 
 }  // namespace retina

@@ -9,17 +9,31 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "shared/comm/comm_stats.h"
 #include "shared/comm/communicator.h"
+#include "shared/model/sync_norm.h"
 #include "shared/ops/named_tensor.h"
 #include "train/reduce/bucket_plan.h"
 #include "train/reduce/collective_queue.h"
 #include "train/reduce/gradient_transport.h"
-#include "train/reduce/reduce_cost.h"
 
 namespace retina {
+
+// The cost of summing the gradients of one step, on this rank.
+struct ReduceCost {
+  // The buckets' collectives, one after the other: bytes of this rank's buffers as they travel, and
+  // the time from each call to its return, including the wait for slower ranks. Bandwidths by
+  // comm_stats.h.
+  OperationStats traffic = {};
+  // Time from the start of the first bucket's sum to the end of backward, which hides as much of
+  // the traffic. On one rank the time since the first bucket was full.
+  double overlap_seconds = 0;
+};
 
 class GradientBuckets {
  public:
@@ -106,6 +120,25 @@ class GradientBuckets {
   // Null on one rank.
   std::unique_ptr<GradientTransport> transport_;
   std::unique_ptr<CollectiveQueue> queue_;
+};
+
+// Sums that a layer needs in the middle of forward and backward (--sync-bn). They run on the thread
+// of the gradient buckets, which alone may use the communicator while buckets travel.
+class QueuedRankSum : public RankSum {
+ public:
+  // `queue` must outlive this.
+  explicit QueuedRankSum(CollectiveQueue& queue) : queue_(queue) {}
+
+  // Sums after the buckets that are queued already, without waiting for later ones. Buckets leave
+  // at fixed places of backward, so the order is the same on all ranks.
+  void sum(std::span<double> values, const std::string& what) override;
+
+  // Returns the time spent waiting in `sum` since the last call.
+  double take_wait_seconds() { return std::exchange(wait_seconds_, 0.0); }
+
+ private:
+  CollectiveQueue& queue_;
+  double wait_seconds_ = 0;
 };
 
 }  // namespace retina

@@ -1,21 +1,22 @@
 // Saves the run: decides when a checkpoint is due, adds to it what a checkpoint holds besides
-// weights, and names its file in the run's folder. The writing itself runs alongside training
-// (checkpoint_writer.h).
+// weights, and names its file in the run's folder. The writing itself runs alongside training.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "shared/base/cli.h"
-#include "shared/coco/category.h"
+#include "shared/base/output.h"
+#include "shared/checkpoint/checkpoint.h"
+#include "shared/coco/categories.h"
 #include "shared/comm/communicator.h"
 #include "train/run/checkpoint_interval.h"
-#include "train/run/checkpoint_writer.h"
 #include "train/run/run_dir.h"
 #include "train/run/run_state.h"
 #include "train/schedule/schedule.h"
@@ -44,6 +45,39 @@ struct SavingInput {
   Communicator& communicator;
   Replica& replica;
   RunDir* run_dir = nullptr;  // rank 0 only
+};
+
+// Writes checkpoints on a thread of its own, one at a time, while training goes on. With a scratch
+// folder each is built and verified there, then copied to the run's folder and compared.
+class CheckpointWriter {
+ public:
+  // Writes files in place.
+  CheckpointWriter() = default;
+  // Builds the files of the run in `output` below `scratch` (empty: in place). Throws
+  // kCannotCreate.
+  CheckpointWriter(const std::string& scratch, const std::string& output);
+  // Waits for the file under way; discards its errors.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Waits for the previous file, then begins this one. `written` is called on the thread with the
+  // file's hash, after the file was published. Throws the error of the previous file; a folder that
+  // can no longer be written is kIo.
+  void start(std::string path, Checkpoint checkpoint,
+             std::function<void(std::uint64_t hash)> written);
+
+  // Returns whether a file is under way.
+  bool is_writing() const;
+
+  // Waits for the file under way. Throws its error.
+  void finish();
+  // Does the same, but turns an error into a warning.
+  void settle();
+
+ private:
+  std::optional<Scratch> scratch_;
+  std::future<void> under_way_;
 };
 
 class Saving {

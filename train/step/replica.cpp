@@ -6,8 +6,11 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -16,7 +19,6 @@
 #include "shared/comm/activity.h"
 #include "shared/model/autocast.h"
 #include "shared/model/device.h"
-#include "train/step/memory_trace.h"
 
 namespace retina {
 namespace {
@@ -71,6 +73,41 @@ ElementType element_type(const at::Tensor& tensor) {
       RETINA_CHECK(false, "no element type for ", at::toString(tensor.scalar_type()));
   }
 }
+
+// Measures the peak memory of tensors on devices of one kind in each part of a piece of work, as
+// LibTorch's allocators report it to threads with a c10::DebugInfoGuard that holds this.
+class MemoryTrace : public c10::MemoryReportingInfoBase {
+ public:
+  // Begins the first part.
+  explicit MemoryTrace(c10::DeviceType device) : device_(device) {}
+
+  // `bytes` are less than 0 where memory is freed.
+  void reportMemoryUsage(void* /*memory*/, std::int64_t bytes, std::size_t /*allocated*/,
+                         std::size_t /*reserved*/, c10::Device device) override {
+    if (device.type() != device_) return;
+    const std::lock_guard lock(mutex_);
+    now_ += bytes;
+    peaks_.back() = std::max(peaks_.back(), now_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  void begin_part() {
+    const std::lock_guard lock(mutex_);
+    peaks_.push_back(now_);
+  }
+
+  // Returns, for each part so far, the most bytes held at once, beyond those at the start.
+  std::vector<std::int64_t> peaks() const {
+    const std::lock_guard lock(mutex_);
+    return peaks_;
+  }
+
+ private:
+  const c10::DeviceType device_;
+  mutable std::mutex mutex_;  // autograd has a thread for each GPU
+  std::int64_t now_ = 0;
+  std::vector<std::int64_t> peaks_ = {0};
+};
 
 }  // namespace
 
@@ -130,20 +167,21 @@ void Replica::drop_step() {
 
 std::vector<std::int64_t> Replica::trace_step(const Batch& batch) {
   begin_step();
-  MemoryTrace trace(options_.device.type());
+  const auto trace = std::make_shared<MemoryTrace>(options_.device.type());
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, trace);
   std::vector<std::pair<at::Tensor, unsigned>> hooks;
   for (const auto& [name, tensor] : trainable_parameters(network())) {
     hooks.emplace_back(tensor,
-                       tensor.register_hook([&](const at::Tensor&) { trace.begin_part(); }));
+                       tensor.register_hook([&](const at::Tensor&) { trace->begin_part(); }));
   }
   const TaskOutputs outputs = forward(batch);
-  trace.begin_part();
+  trace->begin_part();
   const TaskLoss loss_part = loss(outputs, batch);
-  trace.begin_part();
+  trace->begin_part();
   backward(loss_part, /*is_last_micro_batch=*/false);
   for (const auto& [tensor, hook] : hooks) tensor.remove_hook(hook);
   drop_step();
-  return trace.peaks();
+  return trace->peaks();
 }
 
 TaskOutputs Replica::forward(const Batch& batch) {

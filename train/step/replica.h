@@ -16,7 +16,6 @@
 #include "shared/data/batch.h"
 #include "shared/ops/image_upload.h"
 #include "train/reduce/gradient_buckets.h"
-#include "train/reduce/queued_rank_sum.h"
 #include "train/step/batch_statistics.h"
 #include "train/step/grad_scaler.h"
 #include "train/step/optimizer.h"
@@ -67,7 +66,7 @@ class Replica {
   void drop_step();
 
   // Returns the peak memory of the device in each part of a step of this one micro-batch, beyond
-  // the memory held now (memory_trace.h): forward, the loss, and backward from one parameter's
+  // the memory held now: forward, the loss, and backward from one parameter's
   // gradient to the next, the same parts for every batch. No step may be under way, and this one
   // leaves no trace. With sync_bn collective.
   std::vector<std::int64_t> trace_step(const Batch& batch);

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "shared/base/error.h"
-#include "shared/comm/rank_ranges.h"
 
 namespace retina {
 namespace {

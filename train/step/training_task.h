@@ -62,10 +62,5 @@ class TrainingTask {
 
 // Makes the task of options.model.task; weights are zero.
 std::unique_ptr<TrainingTask> make_training_task(const TaskOptions& options);
-// Makes the task of boxes with classes: a RetinaNet and its losses (detection_loss.h).
-std::unique_ptr<TrainingTask> make_detection_task(const TaskOptions& options);
-// Makes the task of one class for the whole image: a classifier and cross-entropy
-// (classification_loss.h).
-std::unique_ptr<TrainingTask> make_classification_task(const TaskOptions& options);
 
 }  // namespace retina

@@ -1,5 +1,6 @@
 // Two classifiers' evaluations of the same images side by side, from their predictions: which
-// accuracies differ, whether chance explains it, and which images changed. No LibTorch.
+// accuracies differ, whether chance explains it, and which images changed; as text, too. No
+// LibTorch.
 #pragma once
 
 #include <array>
@@ -9,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
+#include "shared/evaluation/compare/comparison.h"
 #include "shared/evaluation/score/predictions.h"
 #include "shared/evaluation/score/proportion.h"
 
@@ -58,5 +60,24 @@ ClassificationComparison compare_predictions(const std::array<ClassifiedSide, 2>
 // Returns the places in per_class of the classes with images, the largest change of recall first,
 // equally large ones in their order.
 std::vector<std::size_t> classes_by_change(const ClassificationComparison& comparison);
+
+// Returns tables for terminals: Top-1 with McNemar's test, top-5, loss; the classes by the size of
+// their change; the images that only one has right. Control characters of names are escaped.
+std::string classification_comparison_text(const ComparedNames& names,
+                                           const ClassificationComparison& comparison);
+
+// Returns the whole comparison as compare.json.
+std::string classification_comparison_json(const ComparedNames& names,
+                                           const ClassificationComparison& comparison);
+
+// Returns the name of a category, or its id if it has none here.
+std::string compared_class_name(const ClassificationComparison& comparison,
+                                std::int64_t category_id);
+
+// Returns the explanation of the intervals and of p for the reader.
+std::string classification_interval_note(const ClassificationComparison& comparison);
+
+// Returns "p 0.031" or "p < 0.001".
+std::string p_text(double p);
 
 }  // namespace retina

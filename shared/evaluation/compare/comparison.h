@@ -1,5 +1,6 @@
 // Two evaluations of the same images side by side: how their metrics differ, whether chance
-// explains it, and which images got better or worse. No LibTorch.
+// explains it, and which images got better or worse; as text, too: tables for a terminal, and
+// compare.json. No LibTorch.
 //
 // Chance: the paired bootstrap over images (Efron & Tibshirani 1993, "An introduction to the
 // bootstrap", chapters 6 and 13). The images are drawn with replacement, the same draw for both
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/json.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/score/metrics.h"
@@ -69,5 +71,45 @@ std::vector<std::size_t> classes_by_change(const Comparison& comparison);
 // equally large ones in ascending image id.
 std::vector<std::size_t> better_images(const Comparison& comparison);
 std::vector<std::size_t> worse_images(const Comparison& comparison);
+
+inline constexpr std::size_t kShownImages = 10;  // better images shown, and worse ones as many
+
+// Names of the compared evaluations, in the user's words.
+struct ComparedNames {
+  std::string a{}, b{}, truth{};
+  std::string page_a{}, page_b{};  // links from the comparison's page to their own; empty: none
+};
+
+// Writes the names' fields of compare.json.
+void write_names(JsonWriter& json, const ComparedNames& names);
+
+// Returns tables for terminals: the 12 numbers, the classes by the size of their change, the images
+// that changed most. Control characters of names are escaped.
+std::string comparison_text(const ComparedNames& names, const Comparison& comparison);
+
+// Returns the whole comparison as compare.json, each image's scores too.
+std::string comparison_json(const ComparedNames& names, const Comparison& comparison);
+
+// Returns B - A of a metric for people: "+0.012"; "-" if there is nothing to find.
+std::string change_text(double a, double b);
+
+// Returns "-0.004 to +0.021"; empty without an interval.
+std::string interval_text(const std::optional<Interval>& interval);
+
+// Number of classes that have an interval, and number of these intervals that exclude 0.
+struct IntervalCounts {
+  std::size_t all = 0, clear = 0;
+};
+IntervalCounts count_intervals(const Comparison& comparison);
+
+// Returns an image's mistakes as a mean over the IoU thresholds; mistakes_text() and gain_text()
+// format it and its decrease.
+double mean_mistakes(std::int64_t mistakes);
+std::string mistakes_text(std::int64_t mistakes);
+std::string gain_text(std::int64_t gain);
+
+// Return the explanations for the reader of the intervals, and of the images' mistakes.
+std::string interval_note(const Comparison& comparison);
+std::string image_note();
 
 }  // namespace retina

@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
 #include "shared/coco/results.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/sample_source.h"

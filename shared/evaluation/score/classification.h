@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
 #include "shared/evaluation/score/calibration.h"
 #include "shared/evaluation/score/class_outcome.h"
 #include "shared/evaluation/score/proportion.h"

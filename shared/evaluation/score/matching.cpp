@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/error.h"
-#include "shared/base/huge_pages.h"
+#include "shared/base/memory.h"
 #include "shared/base/parallel.h"
 
 namespace retina {

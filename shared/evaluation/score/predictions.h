@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "shared/base/json.h"
-#include "shared/coco/category.h"
+#include "shared/coco/categories.h"
 #include "shared/evaluation/score/class_outcome.h"
 #include "shared/shard/image_index.h"
 

@@ -1,5 +1,4 @@
 // In the place of evaluate/model_library.cpp: the model's half is linked in.
-#include "evaluate/model/model_evaluation.h"
 #include "evaluate/model_library.h"
 
 namespace retina {

@@ -8,7 +8,7 @@
 #include "shared/model/network_shape.h"
 #include "tests/train/reduce/shared_step.h"
 #include "train/plan/epoch_plan.h"
-#include "train/reduce/queued_rank_sum.h"
+#include "train/reduce/gradient_buckets.h"
 #include "train/step/training_task.h"
 
 namespace retina {

@@ -12,7 +12,6 @@
 #include "shared/base/random.h"
 #include "shared/model/postprocess.h"
 #include "train/plan/epoch_plan.h"
-#include "train/reduce/queued_rank_sum.h"
 #include "train/step/replica.h"
 
 namespace retina {
