@@ -126,7 +126,7 @@ TEST_F(PackMount, ACopyThatReadsBackDifferentlyIsAnError) {
   RETINA_FAULTS_OR_SKIP();
   const std::vector<std::string> scratch = {"--scratch", folder_ / "local"};
   const ProcessResult result =
-      pack("read=flip times=1 path=" + set() + "/.packing/shard-00001.lmdb", 74, scratch);
+      pack("read=flip times=1 path=" + set() + "/.packing/shard-00001", 74, scratch);
   EXPECT_THAT(result.err, HasSubstr("reads back differently"));
   EXPECT_FALSE(path_exists(set() + "/manifest.json"));
   expect_that_packing_again_ends_well();
@@ -162,39 +162,20 @@ TEST_F(PackMount, AFullDiskAnywhereIs74AndTheNextRunEndsWithTheSameBytes) {
   }
 }
 
-TEST_F(PackMount, AnInterruptedPackingDoesNotGoOnWithOtherImages) {
-  RETINA_FAULTS_OR_SKIP();
-  SmallCoco{.folder = folder_ / "other", .good_count = 40, .seed = 1}.write();
-  pack("write=ENOSPC bytes=150000 path=" + set(), 74);
-  auto other = command();
-  other[4] = folder_ / "other/images";
-  const ProcessResult refused = run_process(other);
-  EXPECT_EQ(refused.exit_code, 78);
-  EXPECT_THAT(refused.err, HasSubstr("the input images have changed since the set was packed: "));
-  fs::rename(folder_ / "images", folder_ / "moved");
-  other[4] = folder_ / "moved";
-  EXPECT_EQ(run_process(other).exit_code, 0) << "the same images elsewhere";
-  EXPECT_EQ(folder_content(set()), calm_);
-}
-
-TEST_F(PackMount, ImagesThatVanishWhileTheyAreComparedAre74AndCostNoFinishedShard) {
+TEST_F(PackMount, ImagesThatVanishAre74AndCostNoFinishedShard) {
   RETINA_FAULTS_OR_SKIP();
   pack("write=ENOSPC bytes=150000 path=" + set(), 74);
   const auto shards = folder_content(set() + "/.packing");
+  ASSERT_FALSE(shards.empty());
   const std::string images = folder_ / "images";
-  for (const auto& file : fs::recursive_directory_iterator(images)) {  // so that they are read
-    if (file.is_regular_file()) fs::last_write_time(file, fs::file_time_type::clock::now());
-  }
   for (const std::string effect : {"vanish", "unmount"}) {
-    for (const int after : {0, 5}) {
-      for (const bool overwrite : {false, true}) {
-        SCOPED_TRACE(cat(effect, " after ", after, " reads, overwrite ", overwrite));
-        pack(cat("read=", effect, " times=1 after=", after, " path=", images), 74,
-             overwrite ? std::vector<std::string>{"--overwrite"} : std::vector<std::string>{});
-        EXPECT_EQ(folder_content(set() + "/.packing"), shards);
-        fs::remove_all(images);
-        fs::rename(images + ".gone", images);
-      }
+    for (const bool overwrite : {false, true}) {
+      SCOPED_TRACE(cat(effect, ", overwrite ", overwrite));
+      pack(cat("read=", effect, " times=1 path=", images), 74,
+           overwrite ? std::vector<std::string>{"--overwrite"} : std::vector<std::string>{});
+      EXPECT_EQ(folder_content(set() + "/.packing"), shards);
+      fs::remove_all(images);
+      fs::rename(images + ".gone", images);
     }
   }
   expect_that_packing_again_ends_well();
