@@ -192,7 +192,8 @@ void make_finished_folder(const std::string& output, std::size_t shard) {
 }
 
 bool holds_work(const std::string& output) {
-  return !begun_parts(output).empty() || path_exists(finished_shard_path(output, 0));
+  return is_unpublished(output) || !begun_parts(output).empty() ||
+         path_exists(finished_shard_path(output, 0));
 }
 
 void keep_finished(const std::string& output, std::size_t shard_count) {

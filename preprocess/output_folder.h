@@ -30,7 +30,7 @@ std::vector<PackPart> begun_parts(const std::string& output);
 // gone.
 void make_finished_folder(const std::string& output, std::size_t shard);
 
-// Whether the journal has a finished shard or a part.
+// Whether the journal has a finished shard, a part or a set to publish.
 bool holds_work(const std::string& output);
 
 // Removes all of the journal but the parts and the first `shard_count` finished shards. Errors do
@@ -91,7 +91,7 @@ bool is_unpublished(const std::string& output);
 bool publish_whole_set(const std::string& output);
 
 // Removes what a run that was killed after publishing its set left of the journal. One with
-// finished shards or parts is another's, or an interrupted --overwrite, and stays.
+// work is another's, or an interrupted --overwrite, and stays.
 void remove_leftovers(const std::string& output);
 
 }  // namespace retina

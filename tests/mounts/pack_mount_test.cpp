@@ -211,6 +211,21 @@ TEST_F(PackMount, ADiskThatFailsIs74AndTheNextRunEndsWithTheSameBytes) {
   }
 }
 
+TEST_F(PackMount, AFaultWhileItPublishesIs74AndCompletedByTheNextRun) {
+  RETINA_FAULTS_OR_SKIP();
+  const std::string seen = folder_ / "seen";
+  run_process(faulty("rename=count path=" + set(), command(), seen));
+  const int renames = std::stoi(read_file(seen));
+  fs::remove_all(set());
+  for (int after = renames - 6; after < renames; ++after) {
+    SCOPED_TRACE(cat("rename ", after, " of ", renames));
+    pack(cat("rename=EIO times=1 after=", after, " path=", set()), 74);
+    EXPECT_THAT(run_process(command()).out, HasSubstr("already finished"));
+    EXPECT_EQ(folder_content(set()), calm_);
+    fs::remove_all(set());
+  }
+}
+
 TEST_F(PackMount, ShortWritesAndInterruptedCallsChangeNothing) {
   RETINA_FAULTS_OR_SKIP();
   pack(
