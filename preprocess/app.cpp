@@ -10,7 +10,6 @@
 #include "preprocess/merge.h"
 #include "preprocess/options.h"
 #include "preprocess/output_folder.h"
-#include "preprocess/pack_journal.h"
 #include "preprocess/packer.h"
 #include "preprocess/page/data_page.h"
 #include "preprocess/summary.h"
@@ -156,9 +155,8 @@ void declare_parts(Cli& cli, CommandLine& line) {
       "pack the Kth of N parts of the set: N processes, on any machines that share --output, "
       "with the same options; then --merge",
       {.modes = kPack | kPackCifar10});
-  cli.option(
-      "merge", line.merge, "SHARDS",
-      "verify the parts in this folder and publish the set, the same bytes as without parts");
+  cli.option("merge", line.merge, "SHARDS",
+             "verify the parts in this folder and publish them as one set");
   cli.option("parts", line.pack.parts, "N",
              "pack in N processes on this machine, with a share of --threads each, and merge",
              {.least = 0, .most = kMaxParts, .modes = kPack | kPackCifar10});

@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "preprocess/ordered_work.h"
 #include "preprocess/record_maker.h"
 #include "preprocess/source_images.h"
 #include "shared/base/error.h"
@@ -44,69 +43,7 @@ bool is_usable(RecordMaker& maker, const PlannedImage& image) {
   return true_if_readable([&] { return !maker.fault_of(image); });
 }
 
-// An empty folder is what an unmounted one looks like.
-void check_holds_images(const SourceImages& images, const PackPlan& plan) {
-  images.check_present();
-  for (const PlannedImage& image : plan.images) {
-    if (images.size_bytes(image.file_name)) return;
-  }
-  throw images.gone();
-}
-
 }  // namespace
-
-std::optional<ChangedImage> changed_image(const PackOptions& options, const PackPlan& plan,
-                                          std::size_t first_image, const FinishedShard& shard) {
-  // Of the last one there may be tiles to come.
-  const std::size_t end =
-      std::min(shard.next.image + (shard.next.tile > 0 ? 1 : 0), plan.images.size());
-  const SourceImages images(options.images_folder(), options.format, options.max_file_bytes());
-  RecordMaker maker(options);
-  images.check_present();
-  // The shard's images, by what became of them.
-  std::unordered_map<std::int64_t, const QuarantinedImage*> quarantined;
-  for (const QuarantinedImage& bad : shard.quarantined) quarantined[bad.image_id] = &bad;
-  std::vector<const PlannedImage*> packed, bad;
-  for (std::size_t i = first_image; i < end; ++i) {
-    const PlannedImage& image = plan.images[i];
-    (quarantined.count(image.id) == 0 ? packed : bad).push_back(&image);
-  }
-  // A note of a coco-pack that did not record the files: nothing is known of its images.
-  if (packed.size() != shard.sources.size()) {
-    return ChangedImage{.what = "the note of this shard does not list its image files"};
-  }
-
-  // Packed ones are compared on all threads: of each at least its time is asked.
-  OrderedWork<FileMatch> matches({.count = packed.size(), .thread_count = options.thread_count()},
-                                 [&](int, std::size_t i) {
-                                   try {
-                                     return images.compare(packed[i]->file_name, shard.sources[i]);
-                                   } catch (const Error& error) {
-                                     if (error.kind() == ErrorKind::kNoInput) {
-                                       check_holds_images(images, plan);
-                                     }
-                                     throw;
-                                   }
-                                 });
-  for (const PlannedImage* image : packed) {
-    const FileMatch match = matches.take();
-    if (match == FileMatch::kSame) continue;
-    check_holds_images(images, plan);
-    return ChangedImage{
-        .what = cat(escaped(image->file_name), match == FileMatch::kMissing
-                                                   ? " is no longer there"
-                                                   : " is not the file that was packed"),
-        .was_packed = true};
-  }
-
-  // Quarantined ones must have the same fault.
-  for (const PlannedImage* image : bad) {
-    if (maker.fault_of(*image) == *quarantined[image->id]) continue;
-    check_holds_images(images, plan);
-    return ChangedImage{.what = cat(escaped(image->file_name), " was quarantined and has changed")};
-  }
-  return std::nullopt;
-}
 
 std::string changed_images(const PackOptions& options, const PackPlan& plan, const ShardSet& set) {
   std::unordered_map<std::int64_t, const PlannedImage*> image_of;

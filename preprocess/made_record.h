@@ -22,10 +22,8 @@ struct MadeRecord {
   Record record{};  // without image: `bytes` has it
   std::string bytes{};
   std::uint64_t bytes_xxh3 = 0, image_xxh3 = 0;
-  SourceFile source{};
   std::string found_as{};  // the file's name where it is not that of the annotations; of tiles, the
                            // first one that is made has it
-  std::size_t tile_number = 0;            // of a tile, in tiles_of()
   std::optional<QuarantinedImage> bad{};  // then the others are empty
 };
 

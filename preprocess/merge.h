@@ -1,13 +1,9 @@
-// `--merge`: the parts of a set (--part), each packed by a process of its own, become one: the same
-// bytes as without parts.
-//
-// A part begins and ends inside a shard. Those around the seams of parts are made again, of the
-// parts' records; wherever one of them ends with a shard of the part, all that follow in this part
-// are taken as they are, by renaming them. That is at once where the part knew how full its first
-// shard is (part_start.h), else some shards later, or never: then all are made again. The images
-// are not needed; every record is read once, to count it and to compare its hash.
+// `--merge`: the parts of a set (--part), each a set of its own, become one, of their shards as
+// they are. The images are not needed; every record is read once, to count it and to compare
+// hashes.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "preprocess/packer.h"
@@ -22,18 +18,12 @@ struct MergeOptions {
 };
 
 // Merges the parts in `output` and publishes the set, or completes what an interrupted merge left,
-// or finds that there is nothing to do; `reused_shards` are those taken as they are. Throws
-// kNoInput (no parts, or not all: names them), kConfig (parts of different input, a set is there,
-// another process works in a part), kData (a damaged part, one that is there twice, no usable
-// image), kIo, kInterrupted.
+// or finds that there is nothing to do. Throws kNoInput (no parts, or not all: names them), kConfig
+// (parts of different input, a set is there, another process works in a part), kData (a damaged
+// part, an image in two parts, no usable image), kIo, kInterrupted.
 PackResult merge_parts(const MergeOptions& options);
 
-// Whether a merge was interrupted when its set was whole, but not published.
-bool is_merge_interrupted(const std::string& output);
-
-// Throws kConfig when a part (`options.part` or `parts`) does not belong to those that its output
-// has already: other numbers of parts, another input than `wanted`, an interrupted packing without
-// parts or an interrupted merge.
-void check_fits_other_parts(const PackOptions& options, const Manifest& wanted);
+// Throws kConfig when `output` has a part of another number of parts.
+void check_part_count(const std::string& output, std::size_t count);
 
 }  // namespace retina

@@ -1,72 +1,108 @@
 #include "preprocess/new_set.h"
 
 #include <set>
+#include <unordered_map>
+#include <utility>
 
 #include "preprocess/output_folder.h"
-#include "preprocess/pack_journal.h"
 #include "preprocess/set_page.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
-#include "shared/base/mount.h"
-#include "shared/base/output.h"
 #include "shared/base/printable.h"
+#include "shared/base/signals.h"
+#include "shared/shard/damaged.h"
+#include "shared/shard/shard_file.h"
 
 namespace retina {
 namespace {
 
-void write_file_of(const std::string& output, ManifestFile& file, const std::string& bytes) {
-  write_file_atomically(journal_folder(output) + "/" + file.name, bytes);
-  file.size_bytes = bytes.size();
-  file.xxh3 = xxh3(bytes);
+ManifestFile write_file(const std::string& folder, const char* name, const std::string& bytes) {
+  write_file_atomically(folder + "/" + name, bytes);
+  return {.name = name, .size_bytes = bytes.size(), .xxh3 = xxh3(bytes)};
 }
 
 }  // namespace
 
 void NewSet::count(const Record& record, std::uint64_t image_xxh3, const RecordPlace& at) {
   tally.add(record);
-  facts.add(record, image_xxh3);
+  if (facts) facts->add(record, image_xxh3);
   index.push_back(index_entry(record, image_xxh3, at, entry_labels(record)));
 }
 
-PackResult publish_new_set(NewSet& set, const NewSetOutput& output) {
-  Manifest manifest = output.begun;
-  manifest.categories = output.categories;
-  manifest.label_counts = set.tally.label_counts;
-  manifest.counts = set.tally.counts;
-  manifest.box_sizes = set.tally.box_sizes;
-  manifest.counts.quarantined = std::ssize(set.quarantined);
+void NewSet::add(const ShardSet& part, const std::string& scratch,
+                 const std::function<void()>& on_record) {
+  constexpr std::size_t kRecordsAtOnce = 64;
+  for (const ManifestShard& shard : part.manifest().shards) {
+    const std::string path = part.folder() + "/" + shard.file.name;
+    const ShardFile reader(part.folder(), shard, scratch);
+    if (xxh3(reader.content()) != shard.file.xxh3) {
+      fail_damaged(path, "is damaged (its checksum does not match)");
+    }
+    for (std::size_t place = 0; place < reader.size(); ++place) {
+      check_stop(part.folder());
+      if (place % kRecordsAtOnce == 0) reader.forget_pages();
+      const Record record = decode_record(reader.bytes(place), cat(path, ": record ", place));
+      count(record, xxh3(record.image),
+            {.shard = static_cast<std::uint32_t>(shards.size()),
+             .place = static_cast<std::uint32_t>(place)});
+      on_record();
+    }
+    shards.push_back(shard);
+  }
+  for (QuarantinedImage& bad : part.read_quarantine()) quarantined.push_back(std::move(bad));
+}
+
+Manifest NewSet::described(const Manifest& begun) const {
+  Manifest manifest = begun;
+  manifest.label_counts = tally.label_counts;
+  manifest.counts = tally.counts;
+  manifest.box_sizes = tally.box_sizes;
+  manifest.counts.quarantined = std::ssize(quarantined);
+  return manifest;
+}
+
+Manifest NewSet::write(const std::string& folder, const Manifest& begun,
+                       const std::function<void()>& write_page) const {
+  Manifest manifest = described(begun);
+  manifest.shards = shards;
+  for (std::size_t shard = 0; shard < shards.size(); ++shard) {
+    manifest.shards[shard].file.name = shard_file_name(shard, shards.size());
+  }
+  manifest.index = write_file(folder, kIndexFile, encode_index(index));
+  manifest.quarantine = write_file(folder, kQuarantineFile, encode_quarantine(quarantined));
+  write_page();
+  write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
+  return manifest;
+}
+
+PackResult publish_new_set(const NewSet& set, const NewSetOutput& output) {
   // While the last shard is finished.
   std::optional<std::string> page;
   if (output.has_page) {
-    page = try_data_page({.facts = set.facts,
-                          .manifest = manifest,
-                          .quarantined = set.quarantined,
-                          .file_name = output.file_name,
-                          .thread_count = output.thread_count});
+    std::unordered_map<std::int64_t, std::size_t> place_of;
+    for (std::size_t i = 0; i < set.index.size(); ++i) place_of.emplace(set.index[i].image_id, i);
+    page = try_data_page(
+        {.facts = *set.facts,
+         .manifest = set.described(output.begun),
+         .quarantined = set.quarantined,
+         .file_name =
+             [&](std::int64_t id) { return std::string(set.index[place_of.at(id)].file_name); },
+         .thread_count = output.thread_count});
   }
   output.await_shards();
-  for (std::size_t shard = 0; shard < set.shards.size(); ++shard) {
-    set.shards[shard].file.name = shard_file_name(shard, set.shards.size());
-  }
-  manifest.shards = set.shards;
   // What the set needs is written before its page, which may find the disk full.
-  manifest.index.name = kIndexFile;
-  manifest.quarantine.name = kQuarantineFile;
-  write_file_of(output.folder, manifest.index, encode_index(set.index));
-  write_file_of(output.folder, manifest.quarantine, encode_quarantine(set.quarantined));
-  write_data_page(output.folder, page);
-  write_file_atomically(journal_folder(output.folder) + "/" + kManifestFile,
-                        encode_manifest(manifest));
+  const Manifest manifest = set.write(journal_folder(output.folder), output.begun,
+                                      [&] { write_data_page(output.folder, page); });
   publish_set(output.folder, manifest);
 
-  const Uncovered uncovered = count_uncovered(set.facts.box_sizes(), default_anchor_sizes());
+  const Uncovered uncovered = count_uncovered(set.facts->box_sizes(), default_anchor_sizes());
   return {.manifest = manifest,
           .far_from_anchors = uncovered.all(),
-          .tile_advice = tile_advice(set.facts, manifest, uncovered),
-          .lost_in_tiles = lost_in_tiles(set.facts, manifest.categories),
+          .tile_advice = tile_advice(*set.facts, manifest, uncovered),
+          .lost_in_tiles = lost_in_tiles(*set.facts, manifest.categories),
           .degenerate_annotations = set.tally.degenerate_annotations,
           .first_degenerate = set.tally.first_degenerate};
 }
@@ -88,13 +124,6 @@ void fail_without_images(const std::vector<QuarantinedImage>& quarantined,
                              : cat(": none of the ", count, " images is usable (the first: "),
                   escaped(first.file_name), ": ", first.reason, ")"),
               hints.empty() ? "check --images" : hints.front().hint);
-}
-
-std::string building_folder(const std::string& scratch, const std::string& output) {
-  if (!scratch.empty() || can_map_files(journal_folder(output))) return scratch;
-  log_warning(output, ": this file system cannot map files into memory; shards are built in ",
-              default_scratch(), " (--scratch chooses another place)");
-  return default_scratch();
 }
 
 }  // namespace retina

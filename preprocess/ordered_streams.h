@@ -22,7 +22,7 @@
 
 namespace retina {
 
-struct OrderedWorkOptions {
+struct OrderedStreamsOptions {
   std::size_t first = 0, count = 0;  // the numbers first..count-1
   int thread_count = 1;
   std::size_t limit_bytes = std::numeric_limits<std::size_t>::max();  // of results that wait
@@ -35,7 +35,7 @@ class OrderedStreams {
   using Put = std::function<void(Result result, std::size_t size_bytes)>;
   using Work = std::function<void(int thread, std::size_t number, const Put& put)>;
 
-  OrderedStreams(const OrderedWorkOptions& options, Work work)
+  OrderedStreams(const OrderedStreamsOptions& options, Work work)
       : options_(options), work_(std::move(work)), next_(options.first), taken_(options.first) {
     try {
       for (int thread = 0; thread < options.thread_count; ++thread) {
@@ -138,7 +138,7 @@ class OrderedStreams {
     }
   }
 
-  OrderedWorkOptions options_;
+  OrderedStreamsOptions options_;
   Work work_;
   std::mutex mutex_{};
   std::condition_variable changed_{};

@@ -1,14 +1,16 @@
 #include "preprocess/output_folder.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
-#include <vector>
 
-#include "preprocess/pack_journal.h"
 #include "preprocess/page/data_page.h"
 #include "shared/base/error.h"
+#include "shared/base/file_spelling.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
@@ -20,14 +22,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of the shards in a folder.
-std::vector<std::string> shard_names(const std::string& folder) {
+// What the journal holds.
+constexpr const char* kJournalNames =
+    "shard-[0-9]+|part-[0-9]+-of-[0-9]+"
+    "|(manifest\\.json|index\\.bin|quarantine\\.jsonl|report\\.html)(\\.tmp|\\.old)?"
+    "|retina-probe-.*";  // can_map_files()
+
+std::string name_of_finished(std::size_t shard) {
+  std::array<char, 48> name{};
+  std::snprintf(name.data(), name.size(), "shard-%05zu", shard);
+  return name.data();
+}
+
+std::string name_of_part(const PackPart& part) {
+  std::array<char, 64> name{};
+  std::snprintf(name.data(), name.size(), "part-%05zu-of-%05zu", part.number, part.count);
+  return name.data();
+}
+
+// Of the files and folders in a folder, in order; none where it cannot be read.
+std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code code;
   for (fs::directory_iterator entry(folder, code), end; entry != end; entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    if (is_shard_file_name(name)) names.push_back(name);
+    names.push_back(entry->path().filename().string());
   }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> shard_names(const std::string& folder) {
+  std::vector<std::string> names = names_in(folder);
+  std::erase_if(names, [](const std::string& name) { return !is_shard_file_name(name); });
   return names;
 }
 
@@ -41,15 +67,25 @@ std::vector<std::string> set_files(const std::string& output) {
   return names;
 }
 
-// Whether the journal has a finished shard or a part.
-bool holds_work(const std::string& output) {
-  if (!begun_parts(output).empty()) return true;
-  std::error_code code;
-  for (fs::directory_iterator entry(journal_folder(output), code), end; entry != end;
-       entry.increment(code)) {
-    if (entry->path().extension() == ".lmdb") return true;
-  }
-  return false;
+SettingValues settings_of(const Manifest& manifest) {
+  const ManifestOptions& options = manifest.options;
+  const TileRule tile = options.tile.value_or(TileRule());
+  return {{"annotations",
+           cat(manifest.annotations_size_bytes, " bytes, xxh3 ", hex64(manifest.annotations_xxh3))},
+          {"shard-size", cat(options.shard_size_bytes)},
+          {"max-side", cat(options.max_side_px)},
+          {"quality", cat(options.quality)},
+          {"encoding", word_of(kImageEncodings, options.encoding)},
+          {"convert", options.convert ? "on" : "off"},
+          {"stretch", options.stretch.empty() ? "none" : options.stretch},
+          {"exif", word_of(kExifPolicies, options.exif)},
+          {"check", word_of(kImageChecks, options.check)},
+          {"tile", cat(tile.side_px)},
+          {"tile-overlap", shortest(tile.overlap)},
+          {"tile-visibility", shortest(tile.visibility)},
+          {"tile-empty", shortest(tile.empty)},
+          {"split", options.part.empty() ? "none" : options.part},
+          {"part", options.pack_part.empty() ? "none" : options.pack_part}};
 }
 
 // A file of the set, in the journal and in the output folder.
@@ -76,7 +112,7 @@ std::vector<SetFile> files_of(const std::string& output, const Manifest& manifes
   std::vector<SetFile> files;
   for (std::size_t shard = 0; shard < manifest.shards.size(); ++shard) {
     const ManifestFile& file = manifest.shards[shard].file;
-    std::string from = journal_shard_path(output, shard);
+    std::string from = finished_shard_path(output, shard);
     const auto of_part = of_parts.find(file.xxh3);
     if (of_part != of_parts.end() && !path_exists(from)) from = of_part->second;
     files.push_back({.from = std::move(from), .to = output + "/" + file.name, .file = file});
@@ -115,33 +151,120 @@ void publish_page(const std::string& output) {
 
 }  // namespace
 
+std::string journal_folder(const std::string& output) {
+  return output + "/.packing";
+}
+
+std::string finished_folder(const std::string& output, std::size_t shard) {
+  return journal_folder(output) + "/" + name_of_finished(shard);
+}
+
+std::string finished_shard_path(const std::string& output, std::size_t shard) {
+  return finished_folder(output, shard) + "/" + shard_file_name(0, 1);
+}
+
+std::string part_folder(const std::string& output, const PackPart& part) {
+  return journal_folder(output) + "/" + name_of_part(part);
+}
+
+std::vector<PackPart> begun_parts(const std::string& output) {
+  std::vector<PackPart> parts;
+  for (const std::string& name : names_in(journal_folder(output))) {
+    PackPart part;
+    if (std::sscanf(name.c_str(), "part-%5zu-of-%5zu", &part.number, &part.count) == 2 &&
+        name_of_part(part) == name) {
+      parts.push_back(part);
+    }
+  }
+  return parts;
+}
+
+void make_finished_folder(const std::string& output, std::size_t shard) {
+  // Not its parents, too: a mount that is gone must not be packed into as a folder.
+  const std::string folder = finished_folder(output, shard);
+  std::error_code code;
+  fs::create_directory(folder, code);
+  if (code) {
+    throw Error(ErrorKind::kCannotCreate,
+                cat(folder, ": cannot create the folder (", code.message(), ")"));
+  }
+  sync_path(journal_folder(output));
+}
+
+bool holds_work(const std::string& output) {
+  return is_unpublished(output) || !begun_parts(output).empty() ||
+         path_exists(finished_shard_path(output, 0));
+}
+
+void keep_finished(const std::string& output, std::size_t shard_count) {
+  std::set<std::string> kept;
+  for (std::size_t shard = 0; shard < shard_count; ++shard) kept.insert(name_of_finished(shard));
+  for (const PackPart& part : begun_parts(output)) kept.insert(name_of_part(part));
+  for (const std::string& name : names_in(journal_folder(output))) {
+    std::error_code ignored;
+    if (!kept.contains(name)) fs::remove_all(journal_folder(output) + "/" + name, ignored);
+  }
+}
+
+void remove_journal(const std::string& output) {
+  std::error_code ignored;
+  fs::remove_all(journal_folder(output), ignored);
+}
+
+void remove_parts(const std::string& output) {
+  const std::vector<PackPart> parts = begun_parts(output);
+  for (const PackPart& part : parts) {
+    std::error_code code;
+    fs::remove_all(part_folder(output, part), code);
+    // Mounts keep files that are open, such as locks.
+    if (!code || code == std::errc::directory_not_empty) continue;
+    throw Error(ErrorKind::kIo,
+                cat(part_folder(output, part), ": cannot be removed (", code.message(), ")"),
+                "fix the mount, then run the same command again");
+  }
+  // A power cut must not bring them back beside the set that is published next.
+  if (!parts.empty()) sync_path(journal_folder(output));
+}
+
+void check_journal_present(const std::string& output) {
+  if (path_exists(journal_folder(output))) return;
+  throw Error(ErrorKind::kIo, cat(journal_folder(output), ": has vanished while packing"),
+              "fix the mount or restore the folder, then run the same command again");
+}
+
+std::string input_differences(const Manifest& there, const Manifest& wanted) {
+  return differences(settings_of(there), settings_of(wanted));
+}
+
+void check_same_input(const std::string& folder, const Manifest& there, const Manifest& wanted) {
+  const std::string list = input_differences(there, wanted);
+  if (list.empty()) return;
+  throw Error(ErrorKind::kConfig, cat(folder, ": was packed with other options: ", list),
+              kOtherInputHint);
+}
+
 void check_is_ours(const std::string& output) {
-  const auto refuse = [&](const std::string& name) {
+  for (const std::string& name : names_in(journal_folder(output))) {
+    if (is_dropping(name) || name_matches(name, kJournalNames)) continue;
     throw Error(ErrorKind::kConfig,
-                cat(output, ": holds ", name, ", which does not look like coco-pack's"),
-                "choose another --output, or move these files away");
-  };
-  const JournalKind journal = journal_kind(output);
-  if (journal == JournalKind::kForeign) {
-    const std::string foreign = foreign_beside_parts(output);
-    if (foreign.empty()) refuse(fs::path(journal_folder(output)).filename());
-    throw Error(
-        ErrorKind::kConfig,
-        cat(journal_folder(output), ": holds ", escaped(foreign), ", which is not coco-pack's"),
-        "move that file away");
+                cat(journal_folder(output), ": holds ", escaped(name),
+                    ", which does not look like coco-pack's"),
+                "choose another --output, or move that file away");
   }
   const std::vector<std::string> files = set_files(output);
   if (files.empty()) return;
   const bool has_manifest = files.front() == kManifestFile;
-  if (journal == JournalKind::kOurs && !has_manifest) return;
+  if (is_folder(journal_folder(output)) && !has_manifest) return;
   // Either is enough when the other was lost or damaged.
   if (is_manifest(output + "/" + kManifestFile) || is_index(output + "/" + kIndexFile)) return;
-  refuse(files.front());
+  throw Error(ErrorKind::kConfig,
+              cat(output, ": holds ", files.front(), ", which does not look like coco-pack's"),
+              "choose another --output, or move these files away");
 }
 
 bool holds_set(const std::string& output) {
   if (path_exists(output + "/" + kManifestFile)) return true;
-  return journal_kind(output) == JournalKind::kNone && !set_files(output).empty();
+  return !is_folder(journal_folder(output)) && !set_files(output).empty();
 }
 
 OutputFolder::OutputFolder(const std::string& path) : path_(path) {
@@ -160,11 +283,7 @@ OutputFolder::OutputFolder(const std::string& path) : path_(path) {
 
 OutputFolder::~OutputFolder() {
   if (!is_new_) return;
-  std::error_code ignored;
-  int files = 0;
-  using Files = fs::directory_iterator;
-  for (Files file(path_, ignored); file != Files(); file.increment(ignored)) ++files;
-  if (files > 1) return;
+  if (names_in(path_).size() > 1) return;
   remove_file(path_ + "/.lock");
   remove_file(path_);  // fails, and should, unless the folder is empty
 }
@@ -201,7 +320,7 @@ void publish_set(const std::string& output, const Manifest& manifest) {
 }
 
 void remove_leftovers(const std::string& output) {
-  if (journal_kind(output) != JournalKind::kOurs) return;
+  if (!is_folder(journal_folder(output))) return;
   try {
     const FolderLock lock(output);
     if (!holds_work(output)) remove_journal(output);
@@ -210,9 +329,13 @@ void remove_leftovers(const std::string& output) {
   }
 }
 
+bool is_unpublished(const std::string& output) {
+  return path_exists(journal_folder(output) + "/" + kManifestFile);
+}
+
 bool publish_whole_set(const std::string& output) {
+  if (!is_unpublished(output)) return false;
   const std::string path = journal_folder(output) + "/" + kManifestFile;
-  if (!path_exists(path)) return false;
   try {
     const Manifest manifest = decode_manifest(read_file(path), path);
     for (const SetFile& file : files_of(output, manifest)) {

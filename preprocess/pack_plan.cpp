@@ -233,12 +233,10 @@ PackPlan make_pack_plan(Instances instances, PlanBoxes boxes,
   return plan;
 }
 
-std::pair<std::size_t, std::size_t> range_of_part(std::size_t image_count, const PackPart& part) {
-  return {image_count * (part.number - 1) / part.count, image_count * part.number / part.count};
-}
-
 PackPlan take_part(PackPlan& plan, const PackPart& part) {
-  const auto [first, end] = range_of_part(plan.images.size(), part);
+  const std::size_t count = plan.images.size();
+  const std::size_t first = count * (part.number - 1) / part.count;
+  const std::size_t end = count * part.number / part.count;
   const auto begin = plan.images.begin();
   PackPlan taken{.images = {std::move_iterator(begin + static_cast<std::ptrdiff_t>(first)),
                             std::move_iterator(begin + static_cast<std::ptrdiff_t>(end))},

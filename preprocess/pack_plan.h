@@ -78,12 +78,8 @@ void keep_side(Instances& instances, PlanBoxes& boxes, std::vector<int>& image_l
 // annotations, which are in `boxes`.
 PackPlan make_pack_plan(Instances instances, PlanBoxes boxes, const std::vector<int>& image_labels);
 
-// Which places of the plan are a part's, [first, second): of N parts, the first has the first Nth,
-// and so on. Part of the format of interrupted sets; never change it.
-std::pair<std::size_t, std::size_t> range_of_part(std::size_t image_count, const PackPart& part);
-
-// Moves the images of a part out of the plan, and copies their boxes. The others are not touched:
-// processes of --parts share their memory.
+// Moves the images of a part out of the plan, of N parts the Kth Nth, and copies their boxes. The
+// others are not touched: processes of --parts share their memory.
 PackPlan take_part(PackPlan& plan, const PackPart& part);
 
 }  // namespace retina

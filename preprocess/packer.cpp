@@ -12,9 +12,7 @@
 #include "preprocess/image_check.h"
 #include "preprocess/merge.h"
 #include "preprocess/output_folder.h"
-#include "preprocess/pack_journal.h"
 #include "preprocess/pack_plan.h"
-#include "preprocess/part_start.h"
 #include "preprocess/processes.h"
 #include "preprocess/set_builder.h"
 #include "preprocess/set_page.h"
@@ -89,7 +87,12 @@ std::optional<PackResult> finished_result(const PackOptions& options, const Pack
   const Manifest manifest = with_old_set(options, [&](const ShardSet& set) {
     check_same_input(options.output, set.manifest(), input.begun);
     const std::string changed = changed_images(options, input.plan, set);
-    if (!changed.empty()) throw changed_input_images(options.output, changed);
+    if (!changed.empty()) {
+      throw Error(ErrorKind::kConfig,
+                  cat(options.output,
+                      ": the input images have changed since the set was packed: ", changed),
+                  kOtherInputHint);
+    }
     quarantined = set.read_quarantine();
     return set.manifest();
   });
@@ -193,6 +196,7 @@ PackInput read_input(const PackOptions& options, bool may_be_finished) {
     warn_of_alike_classes(options.input(), instances.categories, boxes.counts(), "boxes");
   }
   input.plan = make_pack_plan(std::move(instances), std::move(boxes), read->image_labels);
+  input.begun.categories = input.plan.categories.all();
   notes.insert(notes.begin(), equal_names(input.plan.categories));
   std::erase(notes, "");
   return input;
@@ -215,32 +219,33 @@ std::optional<PackResult> result_of_another(const PackOptions& options, const Pa
   }
 }
 
-// Packs the input into options.output. Of the first shard, `used_bytes` are the part's before.
-PackResult pack_into(const PackOptions& options, const PackInput& input,
-                     std::uint64_t used_bytes = 0) {
+// Packs the input into options.output.
+PackResult pack_into(const PackOptions& options, const PackInput& input) {
   const OutputFolder folder(options.output);
   if (const auto result = result_of_another(options, input)) return *result;
   if (options.part.empty()) check_has_no_parts(options);
   if (options.parts == 0) warn_of_notes(options, input);  // else it is done
-  return build_set(options, input.begun, input.plan, used_bytes);
+  return build_set(options, input.begun, input.plan);
 }
 
 // A part is a set of its own in the journal of the whole one.
 PackResult pack_part(const PackOptions& options, PackInput& whole) {
-  if (options.parts == 0) check_fits_other_parts(options, whole.begun);
   const PackPart part = *options.part_of();
+  check_part_count(options.output, part.count);
+  if (options.parts == 0 && !options.overwrite && is_unpublished(options.output)) {
+    throw Error(ErrorKind::kConfig,
+                cat(options.output, ": was interrupted when its set was whole, but not published"),
+                cat("run coco-pack --merge ", options.output));
+  }
   const bool is_new = !path_exists(options.output);
   PackOptions of_part = options;
   of_part.output = part_folder(options.output, part);
   try {
-    const std::uint64_t used_bytes =
-        holds_set(of_part.output) ? 0 : bytes_before_part(options, whole.begun, whole.plan, part);
     PackInput input{.begun = whole.begun, .plan = take_part(whole.plan, part)};
     input.begun.options.pack_part = part.text();
     if (options.parts == 0) whole.plan = {};  // else it is shared memory
-    return pack_into(of_part, input, used_bytes);
+    return pack_into(of_part, input);
   } catch (const Error&) {  // where nothing was kept, the folders go again
-    if (begun_parts(options.output).empty()) remove_sizes(options.output);
     remove_file(journal_folder(options.output));
     if (is_new) remove_file(options.output);
     throw;
@@ -249,13 +254,13 @@ PackResult pack_part(const PackOptions& options, PackInput& whole) {
 
 // All parts in processes of their own, which share the memory of the input, and their merge.
 PackResult pack_in_processes(const PackOptions& options, PackInput input) {
-  if (is_merge_interrupted(options.output)) {
+  if (is_unpublished(options.output)) {
     const OutputFolder folder(options.output);
     if (const auto result = result_of_another(options, input)) return *result;
   }
-  check_fits_other_parts(options, input.begun);
   warn_of_notes(options, input);
   const int count = options.parts;
+  check_part_count(options.output, static_cast<std::size_t>(count));
   run_processes(count, [&](int i) {
     PackOptions one = options;
     one.part = cat(i + 1, "/", count);

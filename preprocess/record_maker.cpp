@@ -150,7 +150,6 @@ std::optional<FileProblem> RecordMaker::make_into(MadeRecord& made, const Planne
                  .file_name = planned.file_name,
                  .annotations = {planned.annotations.begin(), planned.annotations.end()},
                  .label = planned.label};
-  made.source = source.file;
   made.found_as = source.found_as;
 
   // Is it an image that can be packed, and of the size that the annotations state?
@@ -175,8 +174,7 @@ std::optional<FileProblem> RecordMaker::make_into(MadeRecord& made, const Planne
   if (max_side_px > 0 && std::max(record.width, record.height) > max_side_px) {
     file = shrink_image(made.record);
   }
-  const bool as_it_was = !record.converted && !record.rescaled;
-  made.image_xxh3 = as_it_was ? made.source.xxh3 : xxh3(file);
+  made.image_xxh3 = xxh3(file);
   encode_made(made, file);
   return std::nullopt;
 }

@@ -1,52 +1,58 @@
 #include "preprocess/set_builder.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <future>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "preprocess/image_check.h"
 #include "preprocess/new_set.h"
 #include "preprocess/ordered_streams.h"
 #include "preprocess/output_folder.h"
-#include "preprocess/pack_journal.h"
 #include "preprocess/record_maker.h"
-#include "preprocess/set_page.h"
 #include "preprocess/source_images.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
-#include "shared/base/hash.h"
 #include "shared/base/log.h"
+#include "shared/base/mount.h"
 #include "shared/base/output.h"
 #include "shared/base/printable.h"
 #include "shared/base/progress.h"
 #include "shared/base/signals.h"
-#include "shared/shard/shard_file.h"
+#include "shared/image/tile_grid.h"
+#include "shared/shard/shard_set.h"
 #include "shared/shard/shard_writer.h"
 
 namespace retina {
 namespace {
 
+// Where the shards of `output` are built: `scratch`, or, where the output's file system cannot map
+// files, a default, with a warning; empty: in its journal, which is made.
+std::string building_folder(const std::string& scratch, const std::string& output) {
+  make_folder(journal_folder(output));
+  if (!scratch.empty() || can_map_files(journal_folder(output))) return scratch;
+  log_warning(output, ": this file system cannot map files into memory; shards are built in ",
+              default_scratch(), " (--scratch chooses another place)");
+  return default_scratch();
+}
+
 // One packing, from what an interrupted one left to the published set.
 class SetBuilder {
  public:
-  SetBuilder(const PackOptions& options, const Manifest& begun, const PackPlan& plan,
-             std::uint64_t used_bytes)
+  SetBuilder(const PackOptions& options, const Manifest& begun, const PackPlan& plan)
       : options_(options),
         begun_(begun),
         plan_(plan),
-        journal_(options.output, begun, options.overwrite),
         scratch_folder_(building_folder(options.scratch, options.output)),
         scratch_(scratch_folder_, options.output),
-        set_(plan.categories.all().size()),
-        first_shard_(options.shard_size_bytes, used_bytes) {}
+        set_(begun.categories.size()),
+        open_(begun.categories.size()) {
+    set_.facts.emplace(begun.categories.size());
+  }
 
   PackResult run() {
     try {
@@ -57,7 +63,7 @@ class SetBuilder {
       // Without a finished shard there is nothing to continue.
       writer_.reset();
       await_finished_shard_or_none();
-      if (set_.shards.empty() && !may_hold_shards_) remove_journal(options_.output);
+      if (!holds_work(options_.output)) remove_journal(options_.output);
       throw;
     }
   }
@@ -66,19 +72,16 @@ class SetBuilder {
   PackResult run_to_the_end() {
     reuse_finished_shards();
     const std::size_t reused = set_.shards.size();
-    if (next_.image == 0 && next_.tile == 0) check_free_space();
-    if (next_.image < plan_.images.size()) make_shards();
+    if (next_image_ < plan_.images.size()) make_shards();
     name_look_alikes(set_.quarantined, options_.images_folder());
     tell_respelled();
-    // What is about the images of all parts is left to their merge.
-    if (options_.part.empty()) {
-      keep_common_folders(set_.quarantined, plan_.images.size());
-      if (set_.index.empty()) fail_without_images(set_.quarantined, options_.images);
+    keep_common_folders(set_.quarantined, plan_.images.size());
+    // A part may have none.
+    if (set_.index.empty() && options_.part.empty()) {
+      fail_without_images(set_.quarantined, options_.images);
     }
     PackResult result = publish_new_set(set_, {.folder = options_.output,
                                                .begun = begun_,
-                                               .categories = plan_.categories.all(),
-                                               .file_name = file_names_of(plan_),
                                                .has_page = options_.part.empty(),
                                                .thread_count = options_.thread_count(),
                                                .await_shards = [this] { await_finished_shard(); }});
@@ -112,59 +115,60 @@ class SetBuilder {
                   "--scratch");
   }
 
-  // A shard counts as finished when its note is whole, its bytes are those of the note and its
-  // images are today's; what it holds is read from the shard itself.
   void reuse_finished_shards() {
-    const std::vector<FinishedShard> notes = journal_.read();
-    may_hold_shards_ = !notes.empty();
-    for (const FinishedShard& note : notes) {
-      if (!reuse(note)) break;
+    while (reuse(finished_folder(options_.output, set_.shards.size()))) {
     }
-    journal_.forget_from(set_.shards.size());
-    may_hold_shards_ = false;
-    if (!set_.shards.empty()) {
-      log_info("continuing: ", counted(set_.shards.size(), "shard is", "shards are"),
-               " finished, image ", next_.image, " of ", plan_.images.size());
-    }
+    keep_finished(options_.output, set_.shards.size());
+    if (set_.shards.empty()) return check_free_space();
+    if (next_image_ < plan_.images.size()) check_image_folder();
+    log_info("continuing: ", counted(set_.shards.size(), "shard is", "shards are"),
+             " finished, image ", next_image_, " of ", plan_.images.size());
   }
 
-  // Whether the shard of the note counts as finished; then it is the next of this packing.
-  bool reuse(const FinishedShard& note) {
-    const std::filesystem::path path(journal_shard_path(options_.output, set_.shards.size()));
-    if (!path_exists(path) || file_size_bytes(path) != note.shard.file.size_bytes ||
-        xxh3_file(path) != note.shard.file.xxh3 || !has_images_of(note)) {
+  // Whether the folder holds the next finished shard, which is then the next of this packing. With
+  // --on-bad-image fail, one before which images were quarantined is packed again.
+  bool reuse(const std::string& folder) {
+    if (!path_exists(folder + "/" + kManifestFile)) return false;
+    const std::size_t done = set_.index.size();
+    try {
+      const ShardSet shard(folder, scratch_folder_);
+      const Manifest& manifest = shard.manifest();
+      if (!options_.overwrite) check_same_input(options_.output, manifest, begun_);
+      const bool is_strict = options_.on_bad_image == BadImage::kFail;
+      if (!input_differences(manifest, begun_).empty() ||
+          (is_strict && manifest.counts.quarantined > 0)) {
+        return false;
+      }
+      set_.add(shard, scratch_folder_);
+    } catch (const Error& error) {
+      const bool is_damaged =
+          error.kind() == ErrorKind::kData || error.kind() == ErrorKind::kNoInput;
+      if (!is_damaged || set_.index.size() > done) throw;
       return false;
     }
-    ManifestShard shard = note.shard;
-    shard.file.name = path.filename().string();
-    const ShardFile reader(path.parent_path().string(), shard, scratch_folder_);
-    for (std::size_t place = 0; place < reader.size(); ++place) {
-      const Record record =
-          decode_record(reader.bytes(place), cat(path.string(), ": record ", place));
-      count(record, xxh3(record.image), static_cast<std::uint32_t>(place));
-    }
-    for (const QuarantinedImage& bad : note.quarantined) quarantine(bad);
-    unsaved_quarantined_ = 0;
-    set_.shards.push_back(note.shard);
-    next_ = note.next;
+    // Images before its last record that have none were quarantined.
+    const IndexEntry last = set_.index.back();
+    while (plan_.images.at(next_image_).id != last.image_id) ++next_image_;
+    next_tile_ = last.tile ? number_of(last) + 1 : 0;
+    if (!last.tile) ++next_image_;
     return true;
   }
 
-  bool has_images_of(const FinishedShard& note) const {
-    if (const auto changed = changed_image(options_, plan_, next_.image, note)) {
-      if (changed->was_packed && !options_.overwrite) {
-        throw changed_input_images(options_.output, changed->what);
-      }
-      log_info("repacking from shard ", set_.shards.size(), ": ", changed->what);
-      return false;
-    }
-    if (options_.on_bad_image != BadImage::kFail || note.quarantined.empty()) return true;
-    if (options_.overwrite) return false;
-    const QuarantinedImage& bad = note.quarantined.front();
-    throw Error(ErrorKind::kData,
-                cat(escaped(bad.file_name),
-                    ": was quarantined by the run that this one continues: ", bad.reason),
-                "fix it, or continue with --on-bad-image quarantine");
+  // In tiles_of().
+  std::size_t number_of(const IndexEntry& tile) const {
+    const std::vector<TileRect> all =
+        tiles_of({tile.tile->image_width, tile.tile->image_height}, grid_of(*begun_.options.tile));
+    const TileRect place{tile.tile->x, tile.tile->y, tile.width, tile.height};
+    return static_cast<std::size_t>(std::find(all.begin(), all.end(), place) - all.begin());
+  }
+
+  // An empty folder is what an unmounted one looks like: the images to come would be missing.
+  void check_image_folder() const {
+    const SourceImages images(options_.images_folder(), options_.format);
+    const bool has_one = std::any_of(
+        plan_.images.begin(), plan_.images.end(),
+        [&](const PlannedImage& image) { return images.size_bytes(image.file_name).has_value(); });
+    if (!has_one) throw images.gone();
   }
 
   // Each holds a row of tiles.
@@ -186,22 +190,22 @@ class SetBuilder {
     std::vector<RecordMaker> makers;
     for (int thread = 0; thread < thread_count; ++thread) makers.emplace_back(options_);
     OrderedStreams<MadeRecord> work(
-        {.first = next_.image,
+        {.first = next_image_,
          .count = plan_.images.size(),
          .thread_count = thread_count,
          .limit_bytes = kMaxWaitingBytes},
-        [&, begun = next_](int thread, std::size_t image, const auto& put) {
+        [&, begun = next_image_](int thread, std::size_t image, const auto& put) {
           makers[static_cast<std::size_t>(thread)].make(
-              plan_.images[image], image == begun.image ? begun.tile : 0, [&](MadeRecord made) {
+              plan_.images[image], image == begun ? next_tile_ : 0, [&](MadeRecord made) {
                 const std::size_t size_bytes = made.bytes.size();
                 put(std::move(made), size_bytes);
               });
         });
     Progress progress("packing", static_cast<std::int64_t>(plan_.images.size()), "images");
-    for (; next_.image < plan_.images.size(); next_ = {.image = next_.image + 1}) {
+    for (; next_image_ < plan_.images.size(); ++next_image_) {
       while (const std::optional<MadeRecord> made = work.take()) {
         stop_when_asked();
-        progress.update(static_cast<std::int64_t>(next_.image), progress_text());
+        progress.update(static_cast<std::int64_t>(next_image_), progress_text());
         if (made->bad) {
           quarantine(*made->bad);
         } else {
@@ -209,7 +213,7 @@ class SetBuilder {
         }
       }
     }
-    progress.update(static_cast<std::int64_t>(next_.image));
+    progress.update(static_cast<std::int64_t>(next_image_));
     finish_shard();
     progress.finish();
   }
@@ -227,46 +231,40 @@ class SetBuilder {
 
   void append(const MadeRecord& made) {
     if (!made.found_as.empty() && respelled_count_++ == 0) {
-      first_respelled_ = describe_spelling(plan_.images[next_.image].file_name, made.found_as);
+      first_respelled_ = describe_spelling(plan_.images[next_image_].file_name, made.found_as);
     }
-    next_.tile = made.tile_number;
-    const bool is_first = open_shard() == 0;
-    if (writer_ && (!writer_->has_space(made.bytes.size()) ||
-                    (is_first && !first_shard_.has_space(made.bytes.size())))) {
-      finish_shard();
-    }
-    first_shard_.add(made.bytes.size());
+    if (writer_ && !writer_->has_space(made.bytes.size())) finish_shard();
+    const std::string& output = options_.output;
     if (!writer_) {
-      const std::string path = journal_shard_path(options_.output, open_shard());
-      writer_ =
-          std::make_unique<ShardWriter>(path, options_.shard_size_bytes, scratch_.build_path(path));
+      make_finished_folder(output, open_shard());
+      writer_ = std::make_unique<ShardWriter>(
+          finished_shard_path(output, open_shard()), options_.shard_size_bytes,
+          scratch_folder_.empty() ? ""
+                                  : scratch_.build_path(finished_folder(output, open_shard())));
     }
     const std::uint32_t place = writer_->append(made.bytes, made.bytes_xxh3);
     Record record = made.record;
     record.image = {};
     record.image = std::string_view(made.bytes).substr(record_size_bytes(record));
-    count(record, made.image_xxh3, place);
-    const bool is_same_image =
-        place > 0 && set_.index[set_.index.size() - 2].image_id == made.record.image_id;
-    if (!is_same_image) sources_.push_back(made.source);
+    set_.count(record, made.image_xxh3,
+               {.shard = static_cast<std::uint32_t>(open_shard()), .place = place});
+    open_.count(record, made.image_xxh3, {.place = place});
+    for (QuarantinedImage& bad : waiting_) open_.quarantined.push_back(std::move(bad));
+    waiting_.clear();
   }
 
   // Disk and checks take their time: meanwhile the next shard is filled. One at a time, in order.
   void finish_shard() {
     if (!writer_) return;
     await_finished_shard();
-    FinishedShard note;
-    note.next = next_;
-    note.quarantined = {set_.quarantined.end() - unsaved_quarantined_, set_.quarantined.end()};
-    note.sources = std::exchange(sources_, {});
-    finishing_ = std::async([this, writer = std::move(writer_), note = std::move(note),
+    finishing_ = std::async([this, writer = std::move(writer_),
+                             set = std::exchange(open_, NewSet(begun_.categories.size())),
                              number = set_.shards.size()]() mutable {
-      note.shard = writer->finish();
+      set.shards.push_back(writer->finish());
       writer.reset();
-      journal_.add(number, note);
-      return note.shard;
+      set.write(finished_folder(options_.output, number), begun_);
+      return set.shards.front();
     });
-    unsaved_quarantined_ = 0;
   }
 
   void await_finished_shard() {
@@ -283,11 +281,6 @@ class SetBuilder {
   // Number of the shard that is being filled.
   std::size_t open_shard() const { return set_.shards.size() + (finishing_.valid() ? 1 : 0); }
 
-  void count(const Record& record, std::uint64_t image_xxh3, std::uint32_t place) {
-    set_.count(record, image_xxh3,
-               {.shard = static_cast<std::uint32_t>(open_shard()), .place = place});
-  }
-
   void quarantine(const QuarantinedImage& bad) {
     if (options_.on_bad_image == BadImage::kFail) {
       std::vector<QuarantinedImage> first = {bad};
@@ -297,7 +290,7 @@ class SetBuilder {
     }
     log_debug(bad.file_name, ": quarantined: ", bad.reason);
     set_.quarantined.push_back(bad);
-    ++unsaved_quarantined_;
+    waiting_.push_back(bad);
   }
 
   void stop_when_asked() {
@@ -312,26 +305,23 @@ class SetBuilder {
   const PackOptions& options_;
   const Manifest& begun_;
   const PackPlan& plan_;
-  PackJournal journal_;
   std::string scratch_folder_;  // empty: shards are built in the journal
   Scratch scratch_;
   NewSet set_;
-  ShardSpace first_shard_;             // with what the part before puts there
-  PlanPlace next_{};                   // of the record after those that are done
-  std::vector<SourceFile> sources_{};  // of the open shard's images
-  std::int64_t respelled_count_ = 0;   // images whose file has another name, of this run
+  NewSet open_;                              // of the open shard alone
+  std::vector<QuarantinedImage> waiting_{};  // since its last record
+  std::size_t next_image_ = 0;               // in the plan
+  std::size_t next_tile_ = 0;                // of that image, where finished shards have some of it
+  std::int64_t respelled_count_ = 0;         // images whose file has another name, of this run
   std::string first_respelled_{};
-  std::ptrdiff_t unsaved_quarantined_ = 0;  // at the end of set_.quarantined, in no note yet
   std::unique_ptr<ShardWriter> writer_{};
-  bool may_hold_shards_ = true;             // of a run before this one
   std::future<ManifestShard> finishing_{};  // last: it uses the others
 };
 
 }  // namespace
 
-PackResult build_set(const PackOptions& options, const Manifest& begun, const PackPlan& plan,
-                     std::uint64_t used_bytes) {
-  return SetBuilder(options, begun, plan, used_bytes).run();
+PackResult build_set(const PackOptions& options, const Manifest& begun, const PackPlan& plan) {
+  return SetBuilder(options, begun, plan).run();
 }
 
 void fail_on_bad_image(const QuarantinedImage& bad) {

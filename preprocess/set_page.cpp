@@ -1,9 +1,6 @@
 #include "preprocess/set_page.h"
 
-#include <unordered_map>
-#include <utility>
-
-#include "preprocess/pack_journal.h"
+#include "preprocess/output_folder.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -18,12 +15,6 @@ void warn_of_missing_page(const Error& error) {
 }
 
 }  // namespace
-
-std::function<std::string(std::int64_t)> file_names_of(const PackPlan& plan) {
-  std::unordered_map<std::int64_t, const std::string*> names;
-  for (const PlannedImage& image : plan.images) names.emplace(image.id, &image.file_name);
-  return [names = std::move(names)](std::int64_t id) { return *names.at(id); };
-}
 
 std::optional<std::string> try_data_page(const DataPageInput& input) {
   try {

@@ -3,19 +3,12 @@
 // tries again.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
-#include "preprocess/options.h"
-#include "preprocess/pack_plan.h"
 #include "preprocess/page/data_page.h"
 
 namespace retina {
-
-// For DataPageInput::file_name; borrows the plan.
-std::function<std::string(std::int64_t)> file_names_of(const PackPlan& plan);
 
 // Renders the page; on failure logs a warning and returns nullopt.
 std::optional<std::string> try_data_page(const DataPageInput& input);

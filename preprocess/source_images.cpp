@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -15,31 +14,11 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
-#include "shared/base/hash.h"
 #include "shared/base/printable.h"
 #include "shared/base/signals.h"
 
 namespace retina {
 namespace {
-
-std::int64_t in_ns(const struct timespec& time) {
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
-FileMatch compare_file(const std::string& path, const SourceFile& packed) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
-    const int code = errno;
-    if (means_no_file(code)) return FileMatch::kMissing;
-    throw read_error(path, code);
-  }
-  if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) != packed.size_bytes) {
-    return FileMatch::kOther;
-  }
-  const bool is_same =
-      in_ns(status.st_mtim) == packed.modified_ns || xxh3_file(path) == packed.xxh3;
-  return is_same ? FileMatch::kSame : FileMatch::kOther;
-}
 
 namespace fs = std::filesystem;
 
@@ -124,11 +103,8 @@ std::string cure_of(const std::string& wanted, const std::string& found,
 
 std::int64_t modified_ns(const std::string& path) {
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 ? in_ns(status.st_mtim) : 0;
-}
-
-SourceFile source_file(std::string_view content, std::int64_t modified_ns) {
-  return {.size_bytes = content.size(), .modified_ns = modified_ns, .xxh3 = xxh3(content)};
+  if (::stat(path.c_str(), &status) != 0) return 0;
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 SourceImages::SourceImages(const std::string& folder, AnnotationFormat format,
@@ -151,37 +127,20 @@ std::optional<FileProblem> SourceImages::read(const std::string& name, SourceIma
   Place place;
   if (auto problem = find_place(name, place)) return problem;
   if (place.offset_bytes) return read_part_of(place, out);
-  // Asked before the file is read: a change meanwhile shows.
-  const std::int64_t time_ns = modified_ns(place.file.path);
   out.raw_size.reset();
   out.found_as = place.file.name == name ? "" : place.file.name;
   out.bytes = read_file(place.file.path);
-  out.file = source_file(out.bytes, time_ns);
   return std::nullopt;
 }
 
 std::optional<FileProblem> SourceImages::read_part_of(const Place& place, SourceImage& out) const {
-  const std::int64_t time_ns = modified_ns(place.file.path);
   const std::string planes = read_part(place.file.path, *place.offset_bytes, kCifar10ImageBytes);
   if (planes.size() < kCifar10ImageBytes) {
     return FileProblem{.kind = "damaged", .reason = "its file ends before the image does"};
   }
   out.bytes = cifar10_rgb(planes);
   out.raw_size = ImageSize{.width = kCifar10SidePx, .height = kCifar10SidePx};
-  out.file = source_file(out.bytes, time_ns);
   return std::nullopt;
-}
-
-FileMatch SourceImages::compare(const std::string& name, const SourceFile& packed) const {
-  Place place;
-  if (const auto problem = find_place(name, place)) {
-    return problem->kind == "too-large" ? FileMatch::kOther : FileMatch::kMissing;
-  }
-  if (!place.offset_bytes) return compare_file(place.file.path, packed);
-  if (modified_ns(place.file.path) == packed.modified_ns) return FileMatch::kSame;
-  SourceImage now;
-  const bool is_same = !read_part_of(place, now) && now.file.xxh3 == packed.xxh3;
-  return is_same ? FileMatch::kSame : FileMatch::kOther;
 }
 
 std::optional<std::uint64_t> SourceImages::size_bytes(const std::string& name) const {

@@ -1,13 +1,12 @@
 // The images that coco-pack reads, by their names in the annotations: each a file of its own, or
-// (CIFAR-10) a part of a larger one. The only code that knows which. Also whether they are still
-// what was packed, and what one that is missing may be called.
+// (CIFAR-10) a part of a larger one. The only code that knows which. Also what one that is missing
+// may be called.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "preprocess/formats/annotation_source.h"
@@ -17,29 +16,15 @@
 
 namespace retina {
 
-// An image file as it was packed. An interrupted packing continues with the same images only,
-// wherever their folder is now.
-struct SourceFile {
-  std::uint64_t size_bytes = 0;
-  std::int64_t modified_ns = 0;  // since 1970; saves reading a file that has not changed
-  std::uint64_t xxh3 = 0;        // of its content
-};
-
-// When the file was changed last; 0 when that cannot be determined.
+// Returns when the file was changed last, in ns since 1970; 0 when that cannot be determined.
 std::int64_t modified_ns(const std::string& path);
-
-// `content` was read from a file that was changed last at `modified_ns`.
-SourceFile source_file(std::string_view content, std::int64_t modified_ns);
 
 // An image as it was found.
 struct SourceImage {
   std::string bytes{};  // a JPEG's or another format's, or [height, width, 3] u8 RGB
   std::optional<ImageSize> raw_size{};  // of RGB bytes; unset: they are an encoded image's
   std::string found_as{};               // the file's name where it is not that of the annotations
-  SourceFile file{};                    // of `bytes`
 };
-
-enum class FileMatch { kSame, kOther, kMissing };
 
 class SourceImages {
  public:
@@ -54,15 +39,10 @@ class SourceImages {
   // Finds the image's file without reading it. A problem where ImageFolder::find has one.
   std::optional<FileProblem> find(const std::string& name, FoundFile& out) const;
 
-  // Whether the image has the same content: the same size, and the same time or the same hash.
-  // Throws kIo when the mount fails, kNoInput when the file may not be read.
-  FileMatch compare(const std::string& name, const SourceFile& packed) const;
-
   // Of SourceImage::bytes; nothing where no file holds the image, or that cannot be determined.
   std::optional<std::uint64_t> size_bytes(const std::string& name) const;
 
   // ImageFolder's.
-  void check_present() const { folder_.check_present(); }
   Error gone() const { return folder_.gone(); }
 
  private:

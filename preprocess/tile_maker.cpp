@@ -142,8 +142,7 @@ std::optional<FileProblem> TileMaker::open(const PlannedImage& planned, Opened& 
   out.path = file.path;
   out.found_as = file.name == planned.file_name ? "" : file.name;
   // Asked before the file is read: a change meanwhile shows.
-  out.source = {.size_bytes = file.size_bytes, .modified_ns = modified_ns(file.path)};
-  out.source.xxh3 = xxh3_file(file.path);
+  out.modified_ns = modified_ns(file.path);
   return unless_too_large([&] { return check_pixels(planned, out); });
 }
 
@@ -168,9 +167,7 @@ MadeRecord TileMaker::make_tile(const PlannedImage& planned, const PlannedTile& 
                              .tile = TilePlace{.x = place.x,
                                                .y = place.y,
                                                .image_width = image.width,
-                                               .image_height = image.height}},
-                  .source = opened.source,
-                  .tile_number = tile.number};
+                                               .image_height = image.height}}};
   if (tile.number == 0) {
     made.record.whole_annotations.emplace(planned.annotations.begin(), planned.annotations.end());
   }
@@ -207,7 +204,7 @@ void TileMaker::make(const PlannedImage& planned, std::size_t first_tile, const 
     if (is_new_row) rows = band.move_to(place.y, place.height);
     const bool is_last = i + 1 == tiles.size();
     const bool is_changed =
-        (is_last || rows == nullptr) && modified_ns(opened.path) != opened.source.modified_ns;
+        (is_last || rows == nullptr) && modified_ns(opened.path) != opened.modified_ns;
     if (rows == nullptr || is_changed) {
       const bool was_checked = options_.check == ImageCheck::kFull || is_changed;
       throw Error(

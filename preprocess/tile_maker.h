@@ -38,7 +38,7 @@ class TileMaker {
   struct Opened {
     std::string path{};
     std::string found_as{};
-    SourceFile source{};
+    std::int64_t modified_ns = 0;
     bool is_jpeg = false;  // else another format
   };
   std::optional<FileProblem> open(const PlannedImage& planned, Opened& out) const;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "preprocess/ordered_work.h"
+#include "preprocess/ordered_streams.h"
 #include "preprocess/tally.h"
 #include "preprocess/tile_check.h"
 #include "shared/base/error.h"
@@ -177,13 +177,14 @@ class Verifier {
 
   void check_shard(const ShardWork& shard, Progress& progress) {
     std::vector<JpegDecoder> decoders(static_cast<std::size_t>(options_.thread_count));
-    OrderedWork<CheckedRecord> work(
+    OrderedStreams<CheckedRecord> work(
         {.count = shard.file.size(), .thread_count = options_.thread_count},
-        [&](int thread, std::size_t place) {
-          return check_record(shard, place, decoders[static_cast<std::size_t>(thread)]);
+        [&](int thread, std::size_t place, const auto& put) {
+          put(check_record(shard, place, decoders[static_cast<std::size_t>(thread)]), 0);
         });
     for (std::size_t place = 0; place < shard.file.size(); ++place) {
-      const CheckedRecord checked = work.take();
+      const CheckedRecord checked = *work.take();
+      work.take();  // its end
       if (checked.problem.empty()) {
         tally_->add(checked.record);
         if (tiles_) tiles_->add(checked.record);

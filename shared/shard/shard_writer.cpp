@@ -56,20 +56,11 @@ void check(int code, const std::string& path) {
 
 }  // namespace
 
-bool ShardSpace::has_space(std::size_t record_bytes) const {
-  return used_bytes_ == 0 || used_bytes_ + cost_bytes(record_bytes) <= limit_bytes_;
-}
-
-void ShardSpace::add(std::size_t record_bytes) {
-  if (used_bytes_ == 0) used_bytes_ = kSetupBytes;
-  used_bytes_ += cost_bytes(record_bytes);
-}
-
 struct ShardWriter::State {
   std::string path, temporary;
   bool built_elsewhere;
   std::uint64_t limit_bytes = 0;
-  ShardSpace space;
+  std::uint64_t used_bytes = kSetupBytes;
   std::size_t transaction_bytes = 0;
   MDB_env* env = nullptr;
   MDB_txn* txn = nullptr;
@@ -80,8 +71,7 @@ struct ShardWriter::State {
       : path(std::move(final_path)),
         temporary((build_path.empty() ? path : build_path) + ".tmp"),
         built_elsewhere(!build_path.empty() && build_path != path),
-        limit_bytes(shard_size_bytes),
-        space(shard_size_bytes) {}
+        limit_bytes(shard_size_bytes) {}
   ~State() {
     close();
     remove_file(temporary);  // gone after publishing
@@ -181,7 +171,8 @@ ShardWriter::ShardWriter(std::string path, std::uint64_t shard_size_bytes, std::
 ShardWriter::~ShardWriter() = default;
 
 bool ShardWriter::has_space(std::size_t record_bytes) const {
-  return state_->space.has_space(record_bytes);
+  return state_->hashes.empty() ||
+         state_->used_bytes + cost_bytes(record_bytes) <= state_->limit_bytes;
 }
 
 std::uint32_t ShardWriter::append(std::string_view record_bytes, std::uint64_t hash) {
@@ -199,7 +190,7 @@ std::uint32_t ShardWriter::append(std::string_view record_bytes, std::uint64_t h
   MDB_val value{.mv_size = record_bytes.size(), .mv_data = const_cast<char*>(record_bytes.data())};
   check(mdb_put(state.txn, state.dbi, &key, &value, MDB_APPEND), state.path);
   state.hashes.push_back(hash);
-  state.space.add(record_bytes.size());
+  state.used_bytes += cost_bytes(record_bytes.size());
   state.transaction_bytes += record_bytes.size();
   if (state.transaction_bytes >= kTransactionBytes) state.commit();
   return static_cast<std::uint32_t>(place);

@@ -13,22 +13,6 @@
 
 namespace retina {
 
-// Decides which records fit into a shard of a size limit, by their sizes alone.
-class ShardSpace {
- public:
-  // Begins with `used_bytes` taken by records that are added elsewhere.
-  explicit ShardSpace(std::uint64_t limit_bytes, std::uint64_t used_bytes = 0)
-      : limit_bytes_(limit_bytes), used_bytes_(used_bytes) {}
-
-  // Returns true if a record of this size still fits; an empty shard takes a record of any size.
-  bool has_space(std::size_t record_bytes) const;
-  void add(std::size_t record_bytes);
-  std::uint64_t used_bytes() const { return used_bytes_; }
-
- private:
-  std::uint64_t limit_bytes_, used_bytes_;
-};
-
 class ShardWriter {
  public:
   // Creates the shard; `path` appears with finish(). It is written as `build_path`.tmp on a local
@@ -39,7 +23,7 @@ class ShardWriter {
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
-  // Returns true if the record fits, as ShardSpace does.
+  // Returns true if a record of this size still fits; an empty shard takes a record of any size.
   bool has_space(std::size_t record_bytes) const;
 
   // Appends a record and returns its key, 0, 1, ...; finish() compares the written record with

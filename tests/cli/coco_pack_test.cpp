@@ -230,6 +230,7 @@ void expect_kills_change_nothing(
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto expected = folder_content(folder / "whole");
   const RandomStream random{.seed = 11};
+  constexpr int kLocked = 78;  // while the processes of a killed --parts die
   int kills = 0;
   for (std::uint64_t round = 0; round < 200 && kills < 8; ++round) {
     const std::string set = folder / cat("set", round);
@@ -239,10 +240,12 @@ void expect_kills_change_nothing(
       child.signal(SIGKILL);
       const ProcessResult result = child.wait();
       if (result.exit_code == 0) break;
+      if (result.exit_code == kLocked) continue;
       ASSERT_EQ(result.exit_code, 128 + SIGKILL) << result.err;
       ++kills;
     }
-    const ProcessResult last = run_process(command_to(set));
+    ProcessResult last = run_process(command_to(set));
+    for (int i = 0; i < 20 && last.exit_code == kLocked; ++i) last = run_process(command_to(set));
     ASSERT_EQ(last.exit_code, 0) << last.err;
     ASSERT_EQ(folder_content(set), expected) << "round " << round;
   }
@@ -262,19 +265,21 @@ TEST_F(CocoPack, OfTilesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
 
 // Each part and the merge.
 TEST_F(CocoPack, InPartsKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
-  ASSERT_EQ(run_process(command(folder_ / "whole")).exit_code, 0);
-  const auto expected = folder_content(folder_ / "whole");
   const RandomStream random{.seed = 12};
   std::uint64_t draw = 0;
   int kills = 0;
-  for (const int count : {1, 2, 5, 8}) {
-    const std::string set = folder_ / cat("set", count);
-    std::vector<std::vector<std::string>> commands;
-    for (int number = 1; number <= count; ++number) {
-      commands.push_back(command(set, {"--part", cat(number, "/", count)}));
-    }
-    commands.push_back({"coco-pack", "--merge", set});
-    for (const std::vector<std::string>& one : commands) {
+  for (const int count : {2, 5, 8}) {
+    const auto commands_to = [&](const std::string& set) {
+      std::vector<std::vector<std::string>> commands;
+      for (int number = 1; number <= count; ++number) {
+        commands.push_back(command(set, {"--part", cat(number, "/", count)}));
+      }
+      commands.push_back({"coco-pack", "--merge", set});
+      return commands;
+    };
+    const std::string whole = folder_ / cat("whole", count), set = folder_ / cat("set", count);
+    for (const auto& one : commands_to(whole)) ASSERT_EQ(run_process(one).exit_code, 0);
+    for (const auto& one : commands_to(set)) {
       ChildProcess child(one);
       child.run_until([] { return false; }, 0.05 * random.unit(draw++));
       child.signal(SIGKILL);
@@ -283,7 +288,8 @@ TEST_F(CocoPack, InPartsKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
       ASSERT_EQ(result.exit_code, 0) << result.err;
       EXPECT_EQ(run_process(one).exit_code, 0) << "a second time there is nothing to do";
     }
-    EXPECT_EQ(folder_content(set), expected) << count << " parts";
+    EXPECT_EQ(folder_content(set), folder_content(whole)) << count << " parts";
+    EXPECT_EQ(run_process({"coco-pack", "--verify", set}).exit_code, 0);
   }
   EXPECT_GE(kills, 8);
 }
@@ -292,8 +298,6 @@ TEST_F(CocoPack, InProcessesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
   expect_kills_change_nothing(folder_, [&](const std::string& set) {
     return command(set, {"--parts", "3"});
   });
-  EXPECT_EQ(run_process(command(folder_ / "one")).exit_code, 0);
-  EXPECT_EQ(folder_content(folder_ / "whole"), folder_content(folder_ / "one"));
 }
 
 TEST_F(CocoPack, InPartsTellsWhatIsMissingAndWhatIsDone) {
@@ -310,7 +314,7 @@ TEST_F(CocoPack, InPartsTellsWhatIsMissingAndWhatIsDone) {
   EXPECT_THAT(part.out, HasSubstr("/train: part 2/2: packed"));
   EXPECT_THAT(refusal({"coco-pack", "--merge", set}, 66),
               HasSubstr("/train: 1 of 2 parts is not packed (1); hint: run coco-pack with --part "
-                        "1/2 and the other options"));
+                        "K/2 for each and the other options"));
   run_process(command(set, {"--part", "1/2", "--split", "0.5"}));
   const ProcessResult merged = run_process({"coco-pack", "--merge", set});
   EXPECT_THAT(merged.out, AllOf(HasSubstr("/train: packed"), HasSubstr("/validation: packed")));

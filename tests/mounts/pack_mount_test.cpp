@@ -126,7 +126,7 @@ TEST_F(PackMount, ACopyThatReadsBackDifferentlyIsAnError) {
   RETINA_FAULTS_OR_SKIP();
   const std::vector<std::string> scratch = {"--scratch", folder_ / "local"};
   const ProcessResult result =
-      pack("read=flip times=1 path=" + set() + "/.packing/shard-00001.lmdb", 74, scratch);
+      pack("read=flip times=1 path=" + set() + "/.packing/shard-00001", 74, scratch);
   EXPECT_THAT(result.err, HasSubstr("reads back differently"));
   EXPECT_FALSE(path_exists(set() + "/manifest.json"));
   expect_that_packing_again_ends_well();
@@ -162,40 +162,19 @@ TEST_F(PackMount, AFullDiskAnywhereIs74AndTheNextRunEndsWithTheSameBytes) {
   }
 }
 
-TEST_F(PackMount, AnInterruptedPackingDoesNotGoOnWithOtherImages) {
-  RETINA_FAULTS_OR_SKIP();
-  SmallCoco{.folder = folder_ / "other", .good_count = 40, .seed = 1}.write();
-  pack("write=ENOSPC bytes=150000 path=" + set(), 74);
-  auto other = command();
-  other[4] = folder_ / "other/images";
-  const ProcessResult refused = run_process(other);
-  EXPECT_EQ(refused.exit_code, 78);
-  EXPECT_THAT(refused.err, HasSubstr("the input images have changed since the set was packed: "));
-  fs::rename(folder_ / "images", folder_ / "moved");
-  other[4] = folder_ / "moved";
-  EXPECT_EQ(run_process(other).exit_code, 0) << "the same images elsewhere";
-  EXPECT_EQ(folder_content(set()), calm_);
-}
-
-TEST_F(PackMount, ImagesThatVanishWhileTheyAreComparedAre74AndCostNoFinishedShard) {
+TEST_F(PackMount, ImagesThatVanishAre74AndCostNoFinishedShard) {
   RETINA_FAULTS_OR_SKIP();
   pack("write=ENOSPC bytes=150000 path=" + set(), 74);
   const auto shards = folder_content(set() + "/.packing");
+  ASSERT_FALSE(shards.empty());
   const std::string images = folder_ / "images";
-  for (const auto& file : fs::recursive_directory_iterator(images)) {  // so that they are read
-    if (file.is_regular_file()) fs::last_write_time(file, fs::file_time_type::clock::now());
-  }
-  for (const std::string effect : {"vanish", "unmount"}) {
-    for (const int after : {0, 5}) {
-      for (const bool overwrite : {false, true}) {
-        SCOPED_TRACE(cat(effect, " after ", after, " reads, overwrite ", overwrite));
-        pack(cat("read=", effect, " times=1 after=", after, " path=", images), 74,
-             overwrite ? std::vector<std::string>{"--overwrite"} : std::vector<std::string>{});
-        EXPECT_EQ(folder_content(set() + "/.packing"), shards);
-        fs::remove_all(images);
-        fs::rename(images + ".gone", images);
-      }
-    }
+  for (const bool overwrite : {false, true}) {
+    SCOPED_TRACE(cat("overwrite ", overwrite));
+    pack(cat("read=vanish times=1 path=", images), 74,
+         overwrite ? std::vector<std::string>{"--overwrite"} : std::vector<std::string>{});
+    EXPECT_EQ(folder_content(set() + "/.packing"), shards);
+    fs::remove_all(images);
+    fs::rename(images + ".gone", images);
   }
   expect_that_packing_again_ends_well();
 }
@@ -232,6 +211,21 @@ TEST_F(PackMount, ADiskThatFailsIs74AndTheNextRunEndsWithTheSameBytes) {
   }
 }
 
+TEST_F(PackMount, AFaultWhileItPublishesIs74AndCompletedByTheNextRun) {
+  RETINA_FAULTS_OR_SKIP();
+  const std::string seen = folder_ / "seen";
+  run_process(faulty("rename=count path=" + set(), command(), seen));
+  const int renames = std::stoi(read_file(seen));
+  fs::remove_all(set());
+  for (int after = renames - 6; after < renames; ++after) {
+    SCOPED_TRACE(cat("rename ", after, " of ", renames));
+    pack(cat("rename=EIO times=1 after=", after, " path=", set()), 74);
+    EXPECT_THAT(run_process(command()).out, HasSubstr("already finished"));
+    EXPECT_EQ(folder_content(set()), calm_);
+    fs::remove_all(set());
+  }
+}
+
 TEST_F(PackMount, ShortWritesAndInterruptedCallsChangeNothing) {
   RETINA_FAULTS_OR_SKIP();
   pack(
@@ -260,8 +254,9 @@ TEST_F(PackMount, AnOutputThatVanishesIs74AndContinuesWhenItIsBack) {
   const int calls = std::stoi(read_file(seen));
   fs::remove_all(set());
   for (const std::string effect : {"vanish", "unmount"}) {
-    // After the first few calls (the folder itself, its lock, the journal) and before the last.
-    for (int after = 6; after < calls - 8; after += calls / 9) {
+    // After the first few calls (the folder itself, its lock, the journal) and before the last,
+    // which remove what the journal has left behind the published set.
+    for (int after = 6; after < calls * 4 / 5; after += calls / 9) {
       SCOPED_TRACE(cat(effect, " at call ", after, " of ", calls));
       pack(cat("any=", effect, " times=1 after=", after, " path=", set()), 74);
       EXPECT_FALSE(path_exists(set() + "/manifest.json"));

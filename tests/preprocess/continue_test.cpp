@@ -45,7 +45,7 @@ TEST_F(Continue, ARunThatWasKilledWhilePublishingIsPublishedByTheNext) {
       }
       pack_unpublished();
       for (std::size_t i = 0; i < renamed; ++i) {
-        std::filesystem::rename(cat(folder_ / "set", "/.packing/shard-0000", i, ".lmdb"),
+        std::filesystem::rename(finished_shard_path(folder_ / "set", i),
                                 folder_ / "set/" + shard_file_name(i, all));
       }
       PackOptions options = coco_.options("set");
@@ -58,7 +58,7 @@ TEST_F(Continue, ARunThatWasKilledWhilePublishingIsPublishedByTheNext) {
 }
 
 TEST_F(Continue, AnUnpublishedSetWithAMissingOrDamagedFileIsNotPublished) {
-  for (const char* name : {"shard-00001.lmdb", "index.bin", "manifest.json"}) {
+  for (const char* name : {"shard-00001/shard-00000-of-00001.lmdb", "index.bin", "manifest.json"}) {
     for (const bool missing : {false, true}) {
       pack_unpublished();
       const std::string path = folder_ / "set/.packing/" + name;
@@ -73,10 +73,10 @@ TEST_F(Continue, AnUnpublishedSetWithAMissingOrDamagedFileIsNotPublished) {
   }
 }
 
-TEST_F(Continue, ADamagedShardOrNoteIsDoneAgain) {
-  for (const char* name : {"shard-00001.lmdb", "shard-00001.json"}) {
-    pack_interrupted(2);
-    const std::string path = folder_ / "set/.packing/" + name;
+TEST_F(Continue, ADamagedShardIsDoneAgain) {
+  for (const char* name : {"shard-00000-of-00001.lmdb", "index.bin", "manifest.json"}) {
+    pack_interrupted(3);
+    const std::string path = folder_ / "set/.packing/shard-00001/" + name;
     std::string bytes = read_file(path);
     bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
     write_file_atomically(path, bytes);
@@ -191,46 +191,18 @@ TEST_F(Continue, ADamagedQuarantineOrShardOfAFinishedSetIsToBeBroughtBackOrOverw
   }
 }
 
-TEST_F(Continue, NoErrorRemovesFinishedShards) {
+TEST_F(Continue, AnErrorRemovesNoFinishedShard) {
   pack_interrupted(2);
-  const std::string shard = folder_ / "set/.packing/shard-00001.lmdb";
-  const std::string identity = folder_ / "set/.packing/options.json";
-  const std::string whole = read_file(identity);
-  write_file_atomically(identity, "damaged");
-  std::string message;
-  EXPECT_EQ(pack_error(coco_.options("set"), &message), ErrorKind::kData);
-  EXPECT_THAT(message, HasSubstr("finished shards are there"));
-  ASSERT_TRUE(path_exists(shard));
-  write_file_atomically(identity, whole);
-
-  // An image of the first shard is bad, and was quarantined.
-  const std::int64_t id = ShardSet(folder_ / "whole").index()[0].image_id;
-  std::filesystem::remove(first_image());
-  const PackJournal journal(folder_ / "set", read_manifest(folder_ / "whole"), false);
-  FinishedShard first = journal.read().at(0);
-  first.quarantined = {{.image_id = id,
-                        .file_name = cat(id % 2 == 1 ? "a/" : "b/", id - 1, ".jpg"),
-                        .kind = "missing",
-                        .reason = "does not exist"}};
-  first.sources.erase(first.sources.begin());
-  journal.add(0, first);
+  const auto finished = folder_content(folder_ / "set");
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder_ / "images")) {
+    if (file.is_regular_file()) write_plain(file.path(), "");
+  }
   PackOptions strict = coco_.options("set");
   strict.on_bad_image = BadImage::kFail;
-  EXPECT_EQ(pack_error(strict, &message), ErrorKind::kData);
-  EXPECT_THAT(message, HasSubstr("was quarantined by the run that this one continues"));
-  EXPECT_TRUE(path_exists(shard));
-}
-
-TEST_F(Continue, WhatAnotherVersionBeganStartsAfresh) {
-  pack_interrupted(2);
-  const std::string identity = folder_ / "set/.packing/options.json";
-  std::string text = read_file(identity).substr(17);  // behind the hash
-  const std::string key = cat(",\"index_version\":", kIndexVersion);
-  ASSERT_NE(text.find(key), std::string::npos);
-  text.erase(text.find(key), key.size());
-  write_file_atomically(identity, hex64(xxh3(text)) + "\n" + text);
-  EXPECT_EQ(pack(coco_.options("set")).reused_shards, 0U);
-  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
+  EXPECT_EQ(pack_error(strict), ErrorKind::kData);
+  auto left = folder_content(folder_ / "set");
+  left.erase(".lock");
+  EXPECT_EQ(left, finished);
 }
 
 TEST_F(Continue, TwoPackersDoNotShareAFolder) {

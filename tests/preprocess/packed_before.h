@@ -8,15 +8,37 @@
 #include <stdexcept>
 #include <string>
 
-#include "preprocess/pack_journal.h"
+#include "preprocess/new_set.h"
+#include "preprocess/output_folder.h"
 #include "preprocess/packer.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/shard/shard_set.h"
 #include "tests/preprocess/small_coco.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
+
+// Puts the first shards of the set `whole`, which has no bad images, into the journal of `output`,
+// as a process leaves them that was killed when it had finished these.
+inline void leave_finished(const ShardSet& whole, const std::string& output, std::size_t shards) {
+  const Manifest& manifest = whole.manifest();
+  make_folder(journal_folder(output));
+  std::size_t at = 0;
+  for (std::size_t shard = 0; shard < shards; ++shard) {
+    make_finished_folder(output, shard);
+    std::filesystem::copy_file(whole.folder() + "/" + manifest.shards[shard].file.name,
+                               finished_shard_path(output, shard));
+    NewSet finished(manifest.categories.size());
+    finished.shards.push_back(manifest.shards[shard]);
+    for (; at < whole.index().size() && whole.index()[at].shard == shard; ++at) {
+      const Record record = whole.read(at);
+      finished.count(record, xxh3(record.image), {.place = whole.index()[at].place});
+    }
+    finished.write(finished_folder(output, shard), manifest);
+  }
+}
 
 class Continue : public testing::Test {
  protected:
@@ -26,32 +48,10 @@ class Continue : public testing::Test {
     whole_ = folder_content(folder_ / "whole");
   }
 
-  // Packs until `shards` shards are finished, as a killed process leaves them. (There are no bad
-  // images: as many images as records are done.) Another set in the folder stays.
+  // Packs until `shards` shards are finished, as a killed process leaves them. Another set in the
+  // folder stays.
   void pack_interrupted(std::size_t shards) {
-    const PackOptions options = coco_.options("made");
-    pack(options);
-    const std::string output = folder_ / "set";
-    make_folder(output);
-    {
-      const ShardSet set(options.output);
-      const Manifest& manifest = set.manifest();
-      const PackJournal journal(output, manifest, false);
-      std::size_t next_image = 0;
-      for (std::size_t shard = 0; shard < shards; ++shard) {
-        std::filesystem::copy_file(options.output + "/" + manifest.shards[shard].file.name,
-                                   journal_shard_path(output, shard));
-        FinishedShard note{.shard = manifest.shards[shard]};
-        for (std::int64_t place = 0; place < note.shard.record_count; ++place, ++next_image) {
-          const std::string path = image_path(set.index()[next_image].image_id);
-          note.sources.push_back(source_file(read_file(path), modified_ns(path)));
-        }
-        note.next = {.image = next_image};
-        note.shard.file.name.clear();
-        journal.add(shard, note);
-      }
-    }
-    std::filesystem::remove_all(options.output);
+    leave_finished(ShardSet(folder_ / "whole"), folder_ / "set", shards);
   }
 
   // Leaves the whole set in the journal, as a process that was killed before it could publish it.
@@ -63,8 +63,8 @@ class Continue : public testing::Test {
   }
 
   // Of SmallCoco's good images: ids count from 1.
-  std::string image_path(std::int64_t id, const std::string& folder = "images") const {
-    return folder_ / cat(folder, id % 2 == 1 ? "/a/" : "/b/", id - 1, ".jpg");
+  std::string image_path(std::int64_t id) const {
+    return folder_ / cat("images", id % 2 == 1 ? "/a/" : "/b/", id - 1, ".jpg");
   }
 
   // The first image of the set: in its first shard.

@@ -3,22 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
 
-#include "preprocess/pack_journal.h"
-#include "preprocess/packer.h"
-#include "preprocess/source_images.h"
 #include "preprocess/verify.h"
-#include "shared/base/file.h"
 #include "shared/base/random.h"
-#include "shared/shard/shard_set.h"
+#include "tests/preprocess/packed_before.h"
 #include "tests/preprocess/small_classes.h"
-#include "tests/preprocess/small_coco.h"
-#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -44,39 +37,6 @@ class PackedClasses : public testing::TestWithParam<AnnotationFormat> {
                                                     : SmallCifar10{folder_.path()}.options(name);
   }
 
-  void interrupt_after(std::size_t shards) const {
-    fs::remove_all(folder_ / "set");
-    make_folder(folder_ / "set");
-    const ShardSet set(folder_ / "whole");
-    const PackJournal journal(folder_ / "set", set.manifest(), false);
-    const ReadAnnotations read = read_annotations(options("").annotation_source());
-    const SourceImages images(options("").images_folder(), GetParam());
-    std::size_t next_image = 0;
-    for (std::size_t shard = 0; shard < shards; ++shard) {
-      FinishedShard note{.shard = set.manifest().shards[shard]};
-      fs::copy_file(folder_ / "whole/" + note.shard.file.name,
-                    journal_shard_path(folder_ / "set", shard));
-      for (std::int64_t place = 0; place < note.shard.record_count; ++place, ++next_image) {
-        const auto image = static_cast<std::size_t>(set.index()[next_image].image_id - 1);
-        SourceImage source;
-        ASSERT_FALSE(images.read(read.instances.images[image].file_name, source));
-        note.sources.push_back(source.file);
-      }
-      note.next = {.image = next_image};
-      note.shard.file.name.clear();
-      journal.add(shard, note);
-    }
-  }
-
-  // The file that holds the first image of the set.
-  std::string first_file() const {
-    const auto image =
-        static_cast<std::size_t>(ShardSet(folder_ / "whole").index()[0].image_id - 1);
-    const std::string name =
-        read_annotations(options("").annotation_source()).instances.images[image].file_name;
-    return options("").images_folder() + "/" + name.substr(0, name.rfind(':'));
-  }
-
   TestFolder folder_;
   std::map<std::string, std::string> whole_{};
 };
@@ -90,20 +50,11 @@ TEST_P(PackedClasses, TheSameBytesWhateverTheThreads) {
 
 TEST_P(PackedClasses, AnInterruptedRunReusesItsShardsAndGivesTheSameBytes) {
   for (const std::size_t shards : {std::size_t{1}, std::size_t{2}}) {
-    interrupt_after(shards);
+    fs::remove_all(folder_ / "set");
+    leave_finished(ShardSet(folder_ / "whole"), folder_ / "set", shards);
     EXPECT_EQ(pack(options("set")).reused_shards, shards);
     EXPECT_EQ(folder_content(folder_ / "set"), whole_);
   }
-}
-
-TEST_P(PackedClasses, CopiedFilesAreTheSameImages) {
-  interrupt_after(2);
-  const std::string file = first_file(), content = read_file(file);
-  fs::remove(file);
-  write_file_atomically(file, content);
-  fs::last_write_time(file, fs::file_time_type::clock::now() + std::chrono::hours(1));
-  EXPECT_EQ(pack(options("set")).reused_shards, 2U);
-  EXPECT_EQ(folder_content(folder_ / "set"), whole_);
 }
 
 TEST_P(PackedClasses, VerifyFindsFlippedBitsAndCutFiles) {

@@ -7,22 +7,16 @@
 #include <map>
 
 #include "preprocess/inspect.h"
-#include "preprocess/pack_journal.h"
-#include "preprocess/packer.h"
 #include "preprocess/summary.h"
 #include "preprocess/tally.h"
 #include "preprocess/tile_plan.h"
 #include "preprocess/verify.h"
-#include "shared/base/error.h"
-#include "shared/base/file.h"
 #include "shared/data/record_image.h"
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/image/jpeg.h"
-#include "shared/shard/shard_set.h"
-#include "tests/preprocess/small_coco.h"
+#include "tests/preprocess/packed_before.h"
 #include "tests/support/images/images.h"
 #include "tests/support/refusal.h"
-#include "tests/support/test_folder.h"
 
 namespace retina {
 namespace {
@@ -47,42 +41,6 @@ class TiledSet : public testing::Test {
   }
   std::string path_of(const ImageInfo& image) const {
     return folder_ / "images/" + image.file_name;
-  }
-
-  // As a process that was killed after `shards` shards leaves it.
-  void pack_interrupted(const PackOptions& made, const std::string& output, std::size_t shards) {
-    const ShardSet set(made.output);
-    const Manifest& manifest = set.manifest();
-    make_folder(output);
-    const PackJournal journal(output, manifest, false);
-    PlanPlace next;
-    std::size_t at = 0;
-    for (std::size_t shard = 0; shard < shards; ++shard) {
-      std::filesystem::copy_file(made.output + "/" + manifest.shards[shard].file.name,
-                                 journal_shard_path(output, shard));
-      FinishedShard note{.shard = manifest.shards[shard]};
-      std::int64_t last = -1;
-      for (std::int64_t place = 0; place < note.shard.record_count; ++place, ++at) {
-        const std::int64_t id = set.index()[at].image_id;
-        if (id == last) continue;
-        const std::string path = path_of(image_of(id));
-        note.sources.push_back(source_file(read_file(path), modified_ns(path)));
-        last = id;
-      }
-      if (at == set.index().size()) {
-        next = {.image = next.image + 1};
-      } else {
-        // Images are in the plan's order, which is that of the index.
-        std::size_t image = 0;
-        for (std::size_t i = 1; i <= at; ++i) {
-          image += set.index()[i].image_id != set.index()[i - 1].image_id ? 1U : 0U;
-        }
-        next = {.image = image, .tile = number_of(set.index()[at], *manifest.options.tile)};
-      }
-      note.next = next;
-      note.shard.file.name.clear();
-      journal.add(shard, note);
-    }
   }
 
   static std::size_t number_of(const IndexEntry& entry, const TileRule& rule) {
@@ -205,32 +163,17 @@ TEST_F(TiledSet, HasTheSameBytesWhateverTheThreadsAndTheInterruptions) {
     bool inside_an_image = false;
     for (std::size_t finished = 1; finished < shards; finished += 3) {
       other.output = folder_ / cat("after", finished, leaves_out);
-      pack_interrupted(made, other.output, finished);
-      inside_an_image |=
-          PackJournal(other.output, read_manifest(made.output), false).read().back().next.tile > 0;
+      const ShardSet set(made.output);
+      leave_finished(set, other.output, finished);
+      std::size_t at = 0;
+      while (set.index()[at].shard < finished) ++at;
+      inside_an_image |= set.index()[at].image_id == set.index()[at - 1].image_id;
       const PackResult result = pack(other);
       EXPECT_EQ(result.reused_shards, finished);
       EXPECT_EQ(folder_content(other.output), whole);
     }
     EXPECT_TRUE(inside_an_image) << "no shard ended inside an image";
   }
-}
-
-TEST_F(TiledSet, IsNotContinuedWithAnotherImageInThePlaceOfAHalfPackedOne) {
-  const PackOptions made = options("made");
-  pack(made);
-  const ShardSet set(made.output);
-  // A shard that ends inside an image.
-  std::size_t finished = 1, at = 0;
-  for (;; ++finished) {
-    at += static_cast<std::size_t>(set.manifest().shards[finished - 1].record_count);
-    if (set.index()[at].image_id == set.index()[at - 1].image_id) break;
-  }
-  pack_interrupted(made, folder_ / "set", finished);
-  const ImageInfo image = image_of(set.index()[at].image_id);
-  write_file_atomically(path_of(image), encode_jpeg(Image(image.width, image.height), 90));
-  EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { pack(options("set")); }),
-              HasSubstr(image.file_name + " is not the file that was packed"));
 }
 
 TEST_F(TiledSet, OtherTilesAreRefusedByName) {
