@@ -236,9 +236,9 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
     const Claim claim(*this, shard.file.name);
     is_claimed = !claim.holds();
     if (claim.holds()) {
-      const Descriptor file(temporary, O_RDWR | O_CREAT);
+      const Descriptor file(
+          retried([&] { return ::open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); }));
       if (!file) fail_to_copy(folder_);
-      ::fchmod(file.get(), 0600);
       if (locked(file, LOCK_EX | LOCK_NB) != EWOULDBLOCK) {
         // Its writer may have renamed it a moment ago, and another process may have written the
         // copy meanwhile.
