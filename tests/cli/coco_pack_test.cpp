@@ -457,7 +457,7 @@ TEST_F(PackClasses, OfCifar10KilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
 TEST_F(CocoPack, StoppedBySigtermItAsksToBeRunAgain) {
   ChildProcess child(command(folder_ / "set", {"--threads", "1"}));
   const bool started =
-      child.run_until([&] { return path_exists(folder_ / "set/.packing/shard-00000.json"); }, 20);
+      child.run_until([&] { return path_exists(folder_ / "set/.packing/shard-00000"); }, 20);
   child.signal(SIGTERM);
   const ProcessResult result = child.wait();
   if (!started || result.exit_code == 0) GTEST_SKIP() << "packing was over before the signal";

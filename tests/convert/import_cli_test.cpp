@@ -59,11 +59,14 @@ TEST_F(ImportCli, AMissingFileIsNoInput) {
 
 TEST_F(ImportCli, OptionsThatContradictAreUsage) {
   expect_refusal({"--import", "w.pth", "--checkpoint", "c.pt"}, 64, "both given");
-  expect_refusal({"--checkpoint", "c.pt", "--categories", "coco"}, 64, "has no effect with --checkpoint");
-  expect_refusal({"--checkpoint", "c.pt", "--norm-eps", "0"}, 64, "has no effect with --checkpoint");
+  expect_refusal({"--checkpoint", "c.pt", "--categories", "coco"}, 64,
+                 "has no effect with --checkpoint");
+  expect_refusal({"--checkpoint", "c.pt", "--norm-eps", "0"}, 64,
+                 "has no effect with --checkpoint");
   expect_refusal({"--import", "w.pth", "--norm-eps", "-1"}, 64,
                  "--norm-eps: bad value (got \"-1\", want 0 to below 1)");
-  expect_refusal({"--checkpoint", "c.pt", "--task", "classify"}, 64, "has no effect with --checkpoint");
+  expect_refusal({"--checkpoint", "c.pt", "--task", "classify"}, 64,
+                 "has no effect with --checkpoint");
   expect_refusal({"--import", "w.pth", "--task", "classify", "--anchor-sizes", "1,2,3,4,5"}, 64,
                  "--anchor-sizes: not with --task classify");
 }
