@@ -169,17 +169,16 @@ tests: build
 check: tests
 	@$(CTEST) --test-dir $(BUILD) -L 'unit|cli|checks|threads' -LE 'gpu|long'
 
-# Suites that the sanitizer build has whole run there alone.
+# Suites that have passed whole with the sanitizers are not run again.
 test: tests
 	@echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	cmake --preset asan --log-level=NOTICE
 	cmake --build --preset asan -j $(JOBS)
-	echo "Tests (those that need a GPU are left to tests/gpu/run.sh, the long ones to make test-all)"
-	$(CTEST) --test-dir $(BUILD) -LE 'gpu|long' -E "$$(python3 tests/once.py $(BUILD) build-asan)"
-	echo "The same of what needs no LibTorch, with the sanitizers"
-	ctest --preset asan -j $(JOBS) -LE 'mpi|long'
+	ctest --preset asan -j $(JOBS) -LE 'mpi|long' | tee build-asan/passed.log
 	# Open MPI leaks by itself: its tests run without the leak check.
 	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi -LE long
+	echo "The other tests (those that need a GPU are left to tests/gpu/run.sh, the long ones to make test-all)"
+	$(CTEST) --test-dir $(BUILD) -LE 'gpu|long' -E "$$(python3 tests/once.py $(BUILD) build-asan/passed.log)"
 
 test-all: test
 	@$(CTEST) --test-dir $(BUILD) -L long -LE gpu

@@ -1,18 +1,21 @@
-"""Prints a regular expression of the suites that two builds both have whole: once.py BUILD OTHER."""
+"""Prints a regular expression of the suites of a build that passed whole elsewhere: once.py BUILD CTEST_OUTPUT."""
 import collections
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 
-def suites_of(build):
-    listed = subprocess.run(["ctest", "--test-dir", build, "-N"], check=True, text=True, stdout=subprocess.PIPE).stdout
+def suites_of(names):
     suites = collections.defaultdict(set)
-    for name in re.findall(r"Test +#\d+: (\S+)", listed):
+    for name in names:
         suites[name.split(".")[0]].add(name)
     return suites
 
 
-here, there = (suites_of(build) for build in sys.argv[1:])
-both = [suite for suite, names in sorted(here.items()) if names == there.get(suite)]
-print(f"^({'|'.join(map(re.escape, both))})([.]|$)")
+listed = subprocess.run(["ctest", "--test-dir", sys.argv[1], "-N"], check=True, text=True, stdout=subprocess.PIPE).stdout
+here = suites_of(re.findall(r"Test +#\d+: (\S+)", listed))
+# What was skipped there has not passed.
+passed = suites_of(re.findall(r"Test +#\d+: (\S+) \.* +Passed", Path(sys.argv[2]).read_text(errors="replace")))
+done = [suite for suite, names in sorted(here.items()) if names <= passed.get(suite, set())]
+print(f"^({'|'.join(map(re.escape, done))})([.]|$)")
