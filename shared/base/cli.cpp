@@ -23,6 +23,8 @@ namespace {
 
 namespace po = boost::program_options;
 
+constexpr const char* kOfFile = "config";  // the source of a value
+
 [[noreturn]] void fail_value(const std::string& name, const std::string& got,
                              const std::string& want) {
   throw Error(ErrorKind::kUsage,
@@ -417,9 +419,10 @@ void Cli::check_mode(unsigned modes, const std::string& mode) const {
                   cat("--", shown_name(option.name, option.rules), ": has no effect ",
                       is_valued ? "with --" : "without --", other,
                       is_valued ? cat(" ", find(other)->show()) : ""),
-                  option.initial.empty() ? "leave it out"
-                                         : cat("leave it out, or give --", option.name, " ",
-                                               option.initial, " where a recipe sets it"));
+                  presets_.empty() || option.initial.empty()
+                      ? "leave it out"
+                      : cat("leave it out, or set ", option.name, " to ", option.initial,
+                            " where a recipe sets it"));
     }
   }
   if (count == 0) return;
@@ -449,7 +452,8 @@ void Cli::fail_unknown(const std::string& name) const {
       nearest.empty() ? cat("run ", program_, " --help") : cat("did you mean --", nearest, "?"));
 }
 
-// Sets the parts that stand in the option's values, "overlap=0.3"; returns the values without them.
+// Sets the parts that stand in the option's values, "overlap=0.3", but for those of a file that the
+// command line has; returns the values without them.
 std::vector<std::string> Cli::take_parts(const Option& option, std::vector<std::string> values,
                                          const std::string& source) {
   for (const Option& part : options_) {
@@ -460,7 +464,12 @@ std::vector<std::string> Cli::take_parts(const Option& option, std::vector<std::
       if (at == std::string::npos) continue;
       const std::size_t begin = at + (at == 0 ? 0 : 1) + key.size();
       const std::size_t end = std::min(value.find(',', begin), value.size());
-      set(part.name, {value.substr(begin, end - begin)}, source);
+      if (!given(part.name)) {
+        set(part.name, {value.substr(begin, end - begin)}, source);
+      } else if (source != kOfFile) {
+        throw Error(ErrorKind::kUsage,
+                    cat("--", shown_name(part.name, part.rules), " is given twice"));
+      }
       value.erase(at, end - at + (at == 0 && end < value.size() ? 1 : 0));
     }
   }
@@ -542,7 +551,7 @@ void Cli::read_config(const std::string& path) {
     if (!find(name)->assign_values) {
       values = {show_value(values)};
     }
-    set(name, values, "config");
+    set(name, values, kOfFile);
   }
 }
 

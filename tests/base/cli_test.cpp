@@ -439,11 +439,13 @@ TEST_F(CliTest, WithoutAPresetTheDefaultsHold) {
 
 // The rules of rows, wherever a value comes from.
 struct Rules : testing::Test {
+  void TestBody() override {}
   enum Mode : unsigned { kPaint = 1, kDraw = 2 };
   Rules() {
     cli.option("count", count, "N", "", {.least = 1, .most = 10});
     cli.option("share", share, "X", "", {.above = 0, .below = 1});
     cli.option("sides", sides, "N,N", "", {.least = 8});
+    cli.option("sides-edge", edge, "N", "", {.least = 0, .most = 5, .part_of = "sides"});
     cli.bytes("room", room, "", {.most = 1024});
     cli.option("colour", colour, "NAME", "", {.modes = kPaint});
     cli.choice("brush", brush, plain_choices({"round", "flat"}), "", {.modes = kPaint});
@@ -460,7 +462,7 @@ struct Rules : testing::Test {
     return refusal_of(ErrorKind::kUsage, [&] { parse(std::move(arguments)); });
   }
   unsigned mode = kPaint;
-  int count = 1, width = 2, depth = 3, grain = 4;
+  int count = 1, width = 2, depth = 3, grain = 4, edge = 0;
   double share = 0.5;
   std::vector<std::int64_t> sides{};
   std::uint64_t room = 0;
@@ -499,6 +501,38 @@ TEST_F(Rules, WhatIsAsByDefaultIsNeverRefused) {
 TEST_F(Rules, AValueOfFilesIsNoOptionOfTheCommandLine) {
   EXPECT_THAT(refusal({"--grain", "5"}), HasSubstr("for recipes and --config FILE.json only"));
   EXPECT_THAT(cli.help_text(), Not(HasSubstr("grain")));
+}
+TEST_F(Rules, PartsStandBehindTheValueOrAlone) {
+  parse({"--sides", "9,edge=2,10"});
+  EXPECT_THAT(sides, ElementsAre(9, 10));
+  EXPECT_EQ(edge, 2);
+  EXPECT_THAT(cli.help_text(), HasSubstr(",edge=N"));
+}
+TEST_F(Rules, APartAloneLeavesTheValue) {
+  parse({"--sides", "edge=3"});
+  EXPECT_THAT(sides, testing::IsEmpty());
+  EXPECT_EQ(edge, 3);
+}
+TEST_F(Rules, APartIsNoOptionOfItsOwn) {
+  EXPECT_EQ(refusal({"--sides-edge", "3"}), "--sides-edge: is a part of --sides");
+}
+TEST_F(Rules, APartHasItsRange) {
+  EXPECT_EQ(refusal({"--sides", "9,edge=7"}), "--sides edge: bad value (got \"7\", want 0 to 5)");
+}
+TEST_F(Rules, APartOfTheCommandLineWinsOverTheFiles) {
+  const TestFolder folder;
+  const std::string path = folder / "config.json";
+  for (const char* const text :
+       {R"({"sides": "9,edge=1"})", R"({"sides": [9], "sides-edge": 1})"}) {
+    write_file_atomically(path, text);
+    Rules one;
+    one.parse({"--sides", "edge=4", "--config", path.c_str()});
+    EXPECT_EQ(one.edge, 4) << text;
+    EXPECT_THAT(one.sides, ElementsAre(9)) << text;
+  }
+}
+TEST_F(Rules, APartIsGivenOnce) {
+  EXPECT_EQ(refusal({"--sides", "edge=1", "--sides", "9,edge=2"}), "--sides edge is given twice");
 }
 TEST_F(Rules, AssignedValuesAreChecked) {
   parse({"--count", "2"});
