@@ -172,11 +172,15 @@ std::string without_dashes(std::string name) {
   return name.erase(0, name.find_first_not_of('-'));
 }
 
-// "tile overlap" of the part "tile-overlap" of "tile": what a message calls it.
-std::string shown_name(const std::string& name, const OptionRules& rules) {
-  if (rules.part_of.empty()) return name;
+// Returns "overlap" of the part "tile-overlap" of "tile".
+std::string key_of_part(const std::string& name, const OptionRules& rules) {
   const std::string prefix = rules.part_of + "-";
-  return cat(rules.part_of, " ", name.starts_with(prefix) ? name.substr(prefix.size()) : name);
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
+// Returns a message's name of an option: "tile overlap" of that part.
+std::string shown_name(const std::string& name, const OptionRules& rules) {
+  return rules.part_of.empty() ? name : cat(rules.part_of, " ", key_of_part(name, rules));
 }
 
 std::string bytes_text(std::uint64_t value) {
@@ -436,9 +440,9 @@ void Cli::fail_unknown(const std::string& name) const {
   const Option* const known = find(name);
   if (known != nullptr && !known->rules.part_of.empty()) {
     const std::string& whole = known->rules.part_of;
-    const std::string part = shown_name(name, known->rules).substr(whole.size() + 1);
     throw Error(ErrorKind::kUsage, cat(shown, ": is a part of --", whole),
-                cat("give --", whole, " ", find(whole)->value_name, ",", part, "=VALUE"));
+                cat("give --", whole, " ", find(whole)->value_name, ",",
+                    key_of_part(name, known->rules), "=VALUE"));
   }
   if (known != nullptr) {
     throw Error(ErrorKind::kUsage, cat(shown, ": is for recipes and --config FILE.json only"),
@@ -458,7 +462,7 @@ std::vector<std::string> Cli::take_parts(const Option& option, std::vector<std::
                                          const std::string& source) {
   for (const Option& part : options_) {
     if (part.rules.part_of != option.name) continue;
-    const std::string key = shown_name(part.name, part.rules).substr(option.name.size() + 1) + "=";
+    const std::string key = key_of_part(part.name, part.rules) + "=";
     for (std::string& value : values) {
       const std::size_t at = value.starts_with(key) ? 0 : value.find("," + key);
       if (at == std::string::npos) continue;
@@ -682,13 +686,10 @@ std::string Cli::help_text() const {
   for (std::size_t i = 0; i < options_.size(); ++i) {
     const Option& option = options_[i];
     if (option.rules.file_only) continue;
-    const bool is_part = !option.rules.part_of.empty();
     if (option.group != group) text += cat("\n", group = option.group, ":\n");
     std::string line = cat("  --", option.name, option.is_flag ? "" : " " + option.value_name);
-    if (is_part) {
-      line = cat("    ,",
-                 shown_name(option.name, option.rules).substr(option.rules.part_of.size() + 1), "=",
-                 option.value_name);
+    if (!option.rules.part_of.empty()) {
+      line = cat("    ,", key_of_part(option.name, option.rules), "=", option.value_name);
     }
     std::string help = option.help;
     if (!option_texts_[i].empty()) help += cat(" [", option_texts_[i], "]");
