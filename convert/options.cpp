@@ -8,6 +8,7 @@
 #include "shared/anchor/anchor_fit.h"
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/base/foreign_names.h"
 
 namespace retina {
 namespace {
@@ -141,26 +142,34 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option(
       "checkpoint", options.checkpoint, "RUN|C.pt|NAME",
       "folder of retina-train (its best checkpoint, without validation its last), checkpoint, or "
-      "the name of a detector that `make weights` has fetched beside --output (coco-v1, coco-v2)");
+      "the name of a detector that `make weights` has fetched beside --output (coco-v1, coco-v2)",
+      {.foreign = kForeignModels, .remark = "for a checkpoint of ours, --import for a .pth file"});
   cli.option("output", options.output, "MODEL",
-             "inference model to write, NAME.onnx; with --import a checkpoint, NAME.pt");
+             "inference model to write, NAME.onnx; with --import a checkpoint, NAME.pt",
+             {.foreign = kForeignOutputs});
   cli.flag("overwrite", options.overwrite,
-           "replace an output that was made with other inputs or options");
+           "replace an output that was made with other inputs or options",
+           {.foreign = kForeignOverwrites});
   cli.group("Form of the model");
   cli.choice(
       "weights", options.onnx_weights, kWeightTypes,
       "how they are stored: f16 halves the file; int8 (with --data) quarters it and is faster "
       "on CPUs",
-      {.modes = kConvert});
+      {.modes = kConvert,
+       .foreign = "bf16 fp16 half use-fp16 amp mixed-precision use-amp int8 quantize quantise",
+       .remark = "f16 or int8"});
   cli.option("onnx-static", options.onnx_static, "HxW",
              "all images have this size, for runtimes that want to know it; unset: any size",
-             {.modes = kConvert});
+             {.modes = kConvert,
+              .foreign = "imgsz img-size img image-size imgsize input-size img-scale resolution "
+                         "input-shape imgs shape",
+              .remark = "HxW where the size must be fixed"});
   cli.flag("no-postprocess", options.no_postprocess,
            "of a detector: give every anchor's box and scores, suppress nothing",
            {.modes = kConvert});
-  cli.option("calibration-images", options.calibration_image_count, "COUNT",
+  cli.option("weights-calibration", options.calibration_image_count, "COUNT",
              "int8: images of --data for calibration and for the accuracy that it reports",
-             {.least = 1, .most = 10'000});
+             {.least = 1, .most = 10'000, .part_of = "weights"});
   cli.group("Serving");
   cli.option("repository", options.repository, "DIR",
              "also write DIR/NAME/ as NVIDIA Triton and MLServer load it", {.modes = kConvert});
@@ -174,10 +183,11 @@ void declare_options(Cli& cli, ConvertOptions& options) {
              "what the checkpoint is for: of a classifier, detect takes the backbone, classify its "
              "last layer too; unset: detect",
              {.modes = kImport});
-  cli.option("categories", options.categories, "FILE|coco",
-             "names of its classes: annotations.json, for classify also a text with a name a line "
-             "[coco for 91 classes]",
-             {.modes = kImport});
+  cli.option(
+      "categories", options.categories, "FILE|coco",
+      "names of its classes: annotations.json, for classify also a text with a name a line "
+      "[coco for 91 classes]",
+      {.modes = kImport, .foreign = "names class-names classes-file num-classes nc label-map"});
   cli.option("norm-eps", options.norm_eps, "EPS",
              "added to the variance in batch norm [0 for 91 classes of v1, MobileNetV3 classifier "
              "0.001, else "
@@ -204,21 +214,30 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   const PostprocessOptions defaults;
   cli.option("score-threshold", options.score_threshold, "P",
              cat("detections score above this; unset: ", defaults.score_threshold),
-             {.least = 0, .most = 1});
+             {.least = 0, .most = 1, .foreign = kForeignScores});
   cli.option("nms-threshold", options.nms_threshold, "IOU",
              cat("of two boxes of a class that overlap more than this, the better stays; unset: ",
                  defaults.nms_threshold),
-             {.least = 0, .most = 1});
+             {.least = 0, .most = 1, .foreign = kForeignNms});
   cli.option("max-detections", options.max_detections, "D",
-             cat("best detections kept per image; unset: ", defaults.max_detections), {.least = 1});
+             cat("best detections kept per image; unset: ", defaults.max_detections),
+             {.least = 1, .foreign = kForeignMostDetections});
   cli.group("Verification that the model equals the checkpoint");
   cli.option("verification-images", options.verification_image_count, "COUNT",
              "images to compare on", {.least = 1, .most = 10'000});
   cli.urls({"data"});
   cli.option("data", options.verification_data, "SHARDS",
-             "take them from here (default: generated)");
-  cli.choice("device", options.device, kDeviceChoices,
-             "where the checkpoint's network runs for it; the model runs on the CPU");
+             "take them from here (default: generated)", {.foreign = kForeignData});
+  cli.choice(
+      "device", options.device, kDeviceChoices,
+      "where the checkpoint's network runs for it; the model runs on the CPU",
+      {.foreign = "cpu no-cuda gpus gpu gpu-id cuda",
+       .remark = "cuda or cpu, for the verification (CUDA_VISIBLE_DEVICES chooses the GPU)"});
+  cli.modes({"conversion", "import"});
+  cli.foreign("format include export-format onnx to-onnx target",
+              "an inference model is an ONNX file, which --output names: NAME.onnx");
+  cli.foreign("dynamic dynamic-axes batch-dynamic opset opset-version simplify",
+              "batch and size are dynamic unless --onnx-static fixes the size; opset 17");
   cli.validate([&options](const Cli& given) { options.validate(given); });
 }
 

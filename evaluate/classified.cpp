@@ -20,28 +20,19 @@ namespace {
 
 constexpr int kSmallImageSidePx = 240;  // a page may have 170 of them
 
-void refuse_option(const EvalOptions& options, const char* name, const char* task,
-                   const std::string& hint) {
-  throw Error(ErrorKind::kConfig,
-              cat("--", name, ": has no meaning for ", options.model, ", which is a ", task), hint);
-}
-
 }  // namespace
 
 void check_classifier_options(const EvalOptions& options) {
-  for (const auto& [name, is_given] : {std::pair{"min-ap", options.min_ap.has_value()},
-                                       {"score-threshold", options.score_threshold.has_value()},
-                                       {"nms-threshold", options.nms_threshold.has_value()},
-                                       {"max-detections", options.max_detections.has_value()},
-                                       {"count-best", options.count_best.has_value()}}) {
+  for (const auto& [name, is_given] :
+       {std::pair{"score-threshold", options.score_threshold.has_value()},
+        {"nms-threshold", options.nms_threshold.has_value()},
+        {"max-detections", options.max_detections.has_value()},
+        {"count-best", options.count_best.has_value()}}) {
     if (!is_given) continue;
-    refuse_option(options, name, "classifier",
-                  options.min_ap ? "give --min-top1" : "leave the option out");
+    throw Error(ErrorKind::kConfig,
+                cat("--", name, ": has no meaning for ", options.model, ", which is a classifier"),
+                "leave the option out");
   }
-}
-
-void check_detector_options(const EvalOptions& options) {
-  if (options.min_top1) refuse_option(options, "min-top1", "detector", "give --min-ap");
 }
 
 EvalIdentity classifier_identity(const EvalOptions& options, const std::string& data_hash) {

@@ -5,6 +5,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/base/foreign_names.h"
 #include "shared/base/printable.h"
 #include "shared/evaluation/score/box_groups.h"
 #include "shared/image/stretch.h"
@@ -60,9 +61,6 @@ void check_inputs(const EvalOptions& options) {
     refuse(cat("--stretch: got ", escaped(options.stretch),
                ", want two percentiles LOW,HIGH with 0 <= LOW < HIGH <= 100, as 2,98"));
   }
-  if (options.min_ap && options.min_top1) {
-    refuse("--min-ap or --min-top1: a model detects or classifies, not both");
-  }
   if (with_results) check_scoring(options);
 }
 
@@ -114,15 +112,17 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "folder of retina-train (its best checkpoint, without validation its last), "
              "checkpoint, inference model of retina-convert, or the name of a detector that `make "
              "weights` has fetched (coco-v1, coco-v2)",
-             {.modes = kWithModel});
+             {.modes = kWithModel, .foreign = kForeignModels});
   cli.urls({"data"});
   cli.option("data", options.data, "SHARDS", "folder that coco-pack wrote, or its URL",
-             {.modes = kOnShards | kScoring | kComparing});
+             {.modes = kOnShards | kScoring | kComparing, .foreign = kForeignData});
   cli.list("images", options.images, "PATH...",
            "instead of --data: detect on these JPEG, PNG, TIFF and WebP files: each PATH a file, a "
            "folder (all below it) or a quoted glob; files that cannot be used are named and "
            "skipped, exit 65 when none can be",
-           {.modes = kOnImages});
+           {.modes = kOnImages,
+            .foreign = "image-dir images-dir img-dir img-path image-path image-root source "
+                       "img-folder image-folder input input-dir"});
   cli.option("stretch", options.stretch, "LOW,HIGH",
              "with --images: take TIFFs and PNGs of 9 to 16 bits a sample and TIFFs of more than "
              "three bands, of "
@@ -134,10 +134,12 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");
   cli.option("detections", options.detections, "RESULTS.json", "COCO results to score",
-             {.modes = kScoring});
+             {.modes = kScoring, .foreign = "results predictions dt pred results-json res-file"});
   cli.option("annotations", options.annotations, "INSTANCES.json",
              "COCO ground truth for them; or --data SHARDS, whose images the page then shows",
-             {.modes = kScoring | kComparing});
+             {.modes = kScoring | kComparing,
+              .foreign = "ann-file ann annotation annotations-file labels labels-dir json anno gt "
+                         "anno-json annot-path"});
   cli.group("Two evaluations side by side");
   cli.pair(
       "compare", options.compare, "A B",
@@ -148,37 +150,40 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "folder for metrics.json, detections.json (of a classifier predictions.jsonl), "
              "report.html; with --images for "
              "images.json, detections.json, left_out.json; with --compare for compare.json, "
-             "compare.html");
+             "compare.html",
+             {.foreign = kForeignOutputs});
   cli.choice(
       "output-format", options.output_format, kOutputFormats,
       "with --images, beside detections.json: yolo: labels/NAME.txt for each image and "
       "data.yaml; csv: detections.csv; geojson: detections.geojson, polygons in the coordinates of "
       "GeoTIFFs",
-      {.modes = kOnImages});
-  cli.option("min-ap", options.min_ap, "X", "exit 1 when AP@[.50:.95] is below this",
+      {.modes = kOnImages, .foreign = "format save-txt save-conf save-csv"});
+  cli.option("min-score", options.min_score, "X",
+             "exit 1 when AP@[.50:.95], or a classifier's top-1 accuracy (0..1), is below this",
              {.least = 0, .most = 1, .modes = kOnShards | kScoring});
-  cli.option("min-top1", options.min_top1, "X",
-             "of a classifier: exit 1 when its top-1 accuracy, 0..1, is below this",
-             {.least = 0, .most = 1, .modes = kOnShards});
   cli.option("draw", options.draw, "COUNT",
              "write this many images with drawn detections to DIR/drawn",
-             {.least = 0, .most = 100'000, .modes = kWithModel});
+             {.least = 0,
+              .most = 100'000,
+              .modes = kWithModel,
+              .foreign = "show visualize vis save-img show-dir save-images plot plots"});
   cli.option("draw-score", options.draw_score, "P", "draw detections of at least this score",
              {.least = 0, .most = 1, .modes = kWithModel, .part_of = "draw"});
-  cli.flag("overwrite", options.overwrite, "replace another evaluation in DIR");
+  cli.flag("overwrite", options.overwrite, "replace another evaluation in DIR",
+           {.foreign = kForeignOverwrites});
   cli.group("Detection");
   cli.option("score-threshold", options.score_threshold, "P",
              cat("detections score above this; unset: ", defaults.score_threshold,
                  ", or what the model was converted with"),
-             {.least = 0, .most = 1, .modes = kWithModel});
+             {.least = 0, .most = 1, .modes = kWithModel, .foreign = kForeignScores});
   cli.option("nms-threshold", options.nms_threshold, "IOU",
              cat("of two boxes of a class that overlap more than this, the better stays; unset: ",
                  defaults.nms_threshold, ", or as converted"),
-             {.least = 0, .most = 1, .modes = kWithModel});
+             {.least = 0, .most = 1, .modes = kWithModel, .foreign = kForeignNms});
   cli.option("max-detections", options.max_detections, "D",
              cat("best detections kept per image or tile; unset: ", defaults.max_detections,
                  ", or as converted"),
-             {.least = 1, .most = 100'000, .modes = kWithModel});
+             {.least = 1, .most = 100'000, .modes = kWithModel, .foreign = kForeignMostDetections});
   cli.option("max-images", options.max_images, "N", "only the first N images by id; 0: all",
              {.least = 0, .modes = kWithModel});
   cli.option("count-best", options.count_best, "N",
@@ -187,11 +192,12 @@ void declare_options(Cli& cli, EvalOptions& options) {
                  kMaxDetectionsPerImage, ", as COCO, and ", kMaxDetectionsOnTiles, " on tiles"),
              {.least = kMaxDetectionsPerImage, .most = 1'000'000, .modes = ~kOnImages});
   cli.group("Large images: tiles");
-  cli.option("tile", options.tile, "SIDE[,SIDE...]",
-             "detect on overlapping tiles of this side, pixels, and merge what is found into "
-             "detections on whole images; several sides: a grid of each. For --data of whole "
-             "images and --images, which may then be of any size",
-             {.least = kLeastTilePx, .most = kMostTilePx, .modes = kWithModel});
+  cli.option(
+      "tile", options.tile, "SIDE[,SIDE...]",
+      "detect on overlapping tiles of this side, pixels, and merge what is found into "
+      "detections on whole images; several sides: a grid of each. For --data of whole "
+      "images and --images, which may then be of any size",
+      {.least = kLeastTilePx, .most = kMostTilePx, .modes = kWithModel, .foreign = kForeignTiles});
   cli.option("tile-overlap", options.tile_overlap, "SHARE",
              "how much neighbouring tiles overlap, as a share of the side, 0..0.9: an object of "
              "at most this size is whole in one of them",
@@ -212,10 +218,13 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "from this part on they match, 0.01..1",
              {.least = 0.01, .most = 1, .modes = kWithModel, .part_of = "tile"});
   cli.group("Machine");
-  cli.choice("device", options.device, kDeviceChoices, "where the model runs");
+  cli.choice("device", options.device, kDeviceChoices, "where the model runs",
+             {.foreign = "cpu no-cuda", .remark = "cpu"});
   cli.choice("precision", options.precision, kPrecisions,
              "of a checkpoint's convolutions; a converted model computes in fp32 only",
-             {.modes = kWithModel});
+             {.modes = kWithModel,
+              .foreign = "bf16 autocast fp16 half use-fp16 amp mixed-precision use-amp",
+              .remark = "bf16, or fp16 on GPUs before Ampere"});
   cli.option("expect-ranks", options.expect_ranks, "N",
              "refuse to start with a different number; 0: any", {.least = 0});
   cli.option(
@@ -225,15 +234,30 @@ void declare_options(Cli& cli, EvalOptions& options) {
       {.least = 1, .most = 1e6});
   cli.option("images-per-batch", options.images_per_batch, "N",
              "images in a batch, at most; they have one padded shape; 0: 1 on a CPU, 8 on a GPU",
-             {.least = 0, .most = 1024});
+             {.least = 0,
+              .most = 1024,
+              .foreign = "batch-size batch b bs batchsize images-per-gpu imgs-per-gpu "
+                         "samples-per-gpu batch-size-per-gpu per-device-batch-size batch-per-gpu"});
   cli.option("threads", options.threads, "N",
              "decode threads per rank; 0: one, and another each time the network waits for "
              "images, up to "
              "the node's cores shared among its ranks",
-             {.least = 0, .most = 1024});
+             {.least = 0, .most = 1024, .foreign = kForeignThreads});
   cli.option("compute-threads", options.compute_threads, "N",
              "threads for the network per rank; 0: the node's cores shared among its ranks",
              {.least = 0, .most = 1024});
+  cli.modes({"--model on --data", "--model on --images", "--detections", "--compare"});
+  cli.foreign(
+      "gpus num-gpus n-gpus ngpus ngpu gpu multi-gpu gpu-ids gpu-id devices device "
+      "nproc-per-node world-size nnodes num-nodes local-rank rank distributed cuda",
+      kOneProcessAGpu);
+  cli.foreign(
+      "imgsz img-size img image-size imgsize input-size img-scale resolution resize width "
+      "height min-size max-size shape",
+      "images are resized as the model was trained, by retina-train --min-side and "
+      "--max-side");
+  cli.foreign("epochs num-epochs steps max-steps lr learning-rate optimizer train recipe",
+              "it is for retina-train");
   cli.validate([&options](const Cli& given) { options.validate(given); });
 }
 

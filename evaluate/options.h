@@ -39,10 +39,8 @@ struct EvalOptions {
   std::string annotations{};  // COCO instances JSON
   // ... or two evaluations, each an output folder of this program or a COCO results JSON.
   std::array<std::string, 2> compare{};
-  std::string output{};            // folder
-  std::optional<double> min_ap{};  // exit 1 below this AP
-  // The same for a classifier: below this top-1 accuracy.
-  std::optional<double> min_top1{};
+  std::string output{};               // folder
+  std::optional<double> min_score{};  // exit 1 below this AP, or a classifier's top-1 accuracy
   // Unset: a checkpoint takes PostprocessOptions' defaults, a converted model its own.
   std::optional<double> score_threshold{}, nms_threshold{};
   std::optional<int> max_detections{};

@@ -83,21 +83,20 @@ std::string draw_worst(const EvalOptions& options, const EvaluationFolder& folde
 
 int exit_code_for(const EvalOptions& options, const DecidingMetric& metric) {
   const bool is_ap = metric.task == Task::kDetection;
-  const std::optional<double>& least = is_ap ? options.min_ap : options.min_top1;
+  const std::optional<double>& least = options.min_score;
   if (!least) return 0;
-  const char* const option = is_ap ? "min-ap" : "min-top1";
   const std::int64_t lacking = metric.quarantined_count;
   const std::string text =
       cat(is_ap ? "AP" : "top-1", " ", fixed(metric.value, 4),
           lacking == 0 ? "" : cat(" (without ", counted(lacking, "quarantined image"), ")"));
   if (metric.value >= *least) {
-    if (lacking > 0) log_warning(text, " reaches --", option, " ", *least);
+    if (lacking > 0) log_warning(text, " reaches --min-score ", *least);
     return 0;
   }
   if (metric.value < 0) {
-    log_error("--", option, " ", *least, ": there is no AP, because no object is to be found");
+    log_error("--min-score ", *least, ": there is no AP, because no object is to be found");
   } else {
-    log_error(text, " is below --", option, " ", *least);
+    log_error(text, " is below --min-score ", *least);
   }
   return exit_code(ErrorKind::kAnswerNo);
 }

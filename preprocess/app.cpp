@@ -17,6 +17,7 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/foreign_names.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/program.h"
@@ -64,11 +65,16 @@ void declare_packing(Cli& cli, PackOptions& pack) {
       "for classification, without annotations: "
       "folders, --images has a folder of images for each "
       "class; cifar10, the binary version of CIFAR-10");
-  cli.option("annotations", pack.annotations, "PATH",
-             "file or folder of --format; with folders, where --images is not divided by classes "
-             "(ImageNet's validation set): lines of FILE,CLASS, or a class id a line for the "
-             "images in the order of their names, 1 for the first line of --classes",
-             {.modes = kPack});
+  cli.option(
+      "annotations", pack.annotations, "PATH",
+      "file or folder of --format; with folders, where --images is not divided by classes "
+      "(ImageNet's validation set): lines of FILE,CLASS, or a class id a line for the "
+      "images in the order of their names, 1 for the first line of --classes",
+      {.modes = kPack,
+       .foreign = "data dataset data-path data-dir dataset-path data-root dataroot root coco-path "
+                  "train train-dir train-data train-path data-config ann-file ann annotation "
+                  "annotations-file labels labels-dir json anno gt anno-json annot-path",
+       .remark = "(the labels, or data.yaml) and --images (the folder)"});
   cli.option(
       "classes", pack.classes, "FILE",
       "lines of CLASS,ID or of a class name: with csv, voc and dota it fixes the ids, which are "
@@ -76,17 +82,21 @@ void declare_packing(Cli& cli, PackOptions& pack) {
       "or lines of CLASS,ID. With folders a class name a line, in the "
       "order of the labels, which is otherwise that of the names; of a line with a WordNet "
       "id (n01440764 "
-      "tench, Tinca tinca) that id. Pack training and validation set with the same file");
+      "tench, Tinca tinca) that id. Pack training and validation set with the same file",
+      {.foreign = "names class-names classes-file num-classes nc label-map"});
   cli.option(
       "images", pack.images, "DIR",
       cat("folder that the annotations' file names are relative to, with cifar10 the folder of its "
           "batches (the training ones are packed) or one batch; a finished set compares ",
-          kSampledImages, " of its images, and all that are quarantined, with the files there"));
-  cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues");
+          kSampledImages, " of its images, and all that are quarantined, with the files there"),
+      {.foreign = "image-dir images-dir img-dir img-path image-path image-root source img-folder "
+                  "image-folder input input-dir"});
+  cli.option("output", pack.output, "SHARDS", "folder to write; an interrupted run continues",
+             {.foreign = kForeignOutputs});
   cli.option("split", pack.split, "SHARE",
              "write two sets, SHARDS/train with this share of the images and SHARDS/validation; "
              "identical files go to the same one",
-             {.above = 0, .below = 1});
+             {.above = 0, .below = 1, .foreign = "val-split train-split test-split split-ratio"});
   cli.option("split-by", pack.split_by, "folder|PATTERN",
              "keep groups of images, as frames of a video, on one side: those of one folder, or "
              "those whose file names have the same match of a regular expression, or of its first "
@@ -99,10 +109,17 @@ void declare_packing(Cli& cli, PackOptions& pack) {
       "[beside the output]");
   cli.bytes("shard-size", pack.shard_size_bytes, "largest size of one shard file");
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core",
-             {.least = 0, .most = 1024});
-  cli.option("max-side", pack.max_side_px, "PX",
-             "re-encode larger images so that the longer side is this; scales their boxes too",
-             {.least = 1, .most = 65500, .modes = kPack});
+             {.least = 0, .most = 1024, .foreign = kForeignThreads});
+  cli.option(
+      "max-side", pack.max_side_px, "PX",
+      "re-encode larger images so that the longer side is this; scales their boxes too",
+      {.least = 1,
+       .most = 65500,
+       .modes = kPack,
+       .foreign =
+           "imgsz img-size img image-size imgsize input-size img-scale resolution image-min-side "
+           "input-shape imgs shape min-size max-size image-max-side resize width height",
+       .remark = "; retina-train resizes by --min-side and --max-side"});
   cli.flag("convert", pack.convert, "also take PNG, TIFF and WebP images, which are re-encoded",
            {.modes = kPack});
   cli.option("stretch", pack.stretch, "LOW,HIGH",
@@ -127,7 +144,7 @@ void declare_packing(Cli& cli, PackOptions& pack) {
   cli.option("tile", pack.tile_px, "SIDE",
              "cut every image into overlapping tiles of this side in pixels, of which each is a "
              "record; evaluation scores whole images",
-             {.least = 32, .most = 16384});
+             {.least = 32, .most = 16384, .foreign = kForeignTiles});
   cli.option("tile-overlap", pack.tile_overlap, "SHARE",
              "of neighbouring tiles, as a share of the side [0.2]",
              {.least = 0, .most = 0.9, .needs = "tile", .part_of = "tile"});
@@ -145,7 +162,8 @@ void declare_packing(Cli& cli, PackOptions& pack) {
              "quarantine images that are missing, damaged or of the wrong size, or stop");
   cli.flag("overwrite", pack.overwrite,
            "replace the data set that --output holds once the new one is whole: there must be room "
-           "for both; an interrupted run continues");
+           "for both; an interrupted run continues",
+           {.foreign = kForeignOverwrites});
 }
 
 void declare_parts(Cli& cli, CommandLine& line) {
@@ -169,16 +187,18 @@ void declare_checking(Cli& cli, CommandLine& line) {
              "re-read every byte of a folder or URL: checksums, decoding, counts; exit 1 if "
              "anything is wrong");
   cli.option("inspect", line.inspect.folder, "SHARDS",
-             "print what the data set of a folder or URL holds");
-  cli.option("image-file", line.inspect.image_file, "NAME",
+             "print what the data set of a folder or URL holds",
+             {.foreign = "show visualize vis save-img show-dir save-images plot plots",
+              .remark = "SHARDS --image NAME --draw OUT.jpg"});
+  cli.option("image", line.inspect.image_file, "NAME",
              "with --inspect: print the boxes of the image with this file name, or with one that "
              "ends so: 17.jpg finds street/17.jpg; of a set of tiles, list the image's tiles, or "
              "print one by its place: 17.jpg+1600+0",
              {.needs = "inspect"});
   cli.option("image-id", line.inspect.image_id, "ID",
-             "with --inspect: the same by id; where several images have one file, give both",
-             {.needs = "inspect"});
-  cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image-file: draw the boxes",
+             "the same by id, alone or where several images have one file",
+             {.needs = "inspect", .part_of = "image"});
+  cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image: draw the boxes",
              {.needs = "inspect"});
   cli.option("export-annotations", line.inspect.export_annotations, "OUT.json",
              "with --inspect: write the set's labels as COCO instances JSON with the original file "
@@ -197,12 +217,20 @@ Cli make_cli(CommandLine& line) {
       "coco-pack --part K/N ... --output SHARDS    (for each K; then:)\n"
       "coco-pack --merge SHARDS\n"
       "coco-pack --verify SHARDS\n"
-      "coco-pack --inspect SHARDS [--image-file NAME [--draw OUT.jpg]]\n"
+      "coco-pack --inspect SHARDS [--image NAME|id=ID [--draw OUT.jpg]]\n"
       "coco-pack --inspect SHARDS --export-annotations OUT.json",
       "packs a data set into a few large shards, once and checked");
   declare_packing(cli, line.pack);
   declare_parts(cli, line);
   declare_checking(cli, line);
+  cli.modes({"packing", "packing CIFAR-10", "merging and checking"});
+  cli.foreign(
+      "format=deepforest format=keras-retinanet format=retinanet format=tensorflow "
+      "format=openimages format=open-images",
+      "--format csv");
+  cli.foreign("format=geojson", "--format xview");
+  cli.foreign("resume resume-from auto-resume continue restore",
+              "the same command again continues");
   cli.validate([&line](const Cli& given) { line.validate(given); });
   return cli;
 }

@@ -123,12 +123,11 @@ std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& o
       return index[place].file_name == first.file_name;
     });
     throw Error(ErrorKind::kUsage,
-                cat("--image-file ", wanted, ": ", ids.size(),
+                cat("--image ", wanted, ": ", ids.size(),
                     is_one_file ? " images have this file" : " images end so", ", the first is ",
                     image_name(first)),
-                is_one_file
-                    ? cat("give --image-id ", first.image_id, " as well, or that of another")
-                    : "give the name with its folders");
+                is_one_file ? cat("give --image NAME,id=", first.image_id, ", or that of another")
+                            : "give the name with its folders");
   }
   for (const QuarantinedImage& bad : set.read_quarantine()) {
     if (!is_wanted({.image_id = bad.image_id, .file_name = bad.file_name}, options)) continue;
@@ -266,12 +265,11 @@ std::string inspect(const InspectOptions& options) {
     text = is_one ? describe_record(set, places.front()) : describe_tiles(set, places);
     if (!options.draw.empty()) {
       if (!is_one) {
-        throw Error(
-            ErrorKind::kUsage,
-            cat("--draw: ", image_name(set.index()[places.front()]), " has ", places.size(),
-                " tiles"),
-            cat("give one, as ", options.image_id ? cat("--image-id ", *options.image_id, " ") : "",
-                "--image-file ", tile_file_name(set.index()[places.back()])));
+        throw Error(ErrorKind::kUsage,
+                    cat("--draw: ", image_name(set.index()[places.front()]), " has ", places.size(),
+                        " tiles"),
+                    cat("give one, as --image ", tile_file_name(set.index()[places.back()]),
+                        options.image_id ? cat(",id=", *options.image_id) : ""));
       }
       draw_record(set, places.front(), options.draw);
       text += cat("drawn: ", options.draw, "\n");

@@ -137,7 +137,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
            rate_text(options.effective_lr()), " (base ", rate_text(options.base_lr()),
            options.optimizer.lr_scaling == LrScaling::kLinear ? cat(" for ", reference, " per step")
                                                               : "",
-           ", --lr-scaling ", word_of(kLrScalings, options.optimizer.lr_scaling), ")");
+           ", scaling ", word_of(kLrScalings, options.optimizer.lr_scaling), ")");
   // Shares that differ leave ranks waiting.
   if (options.step_images() % rank_count != 0) {
     const auto most = largest_share(static_cast<std::size_t>(options.step_images()),
@@ -155,7 +155,7 @@ void tell_images(const TrainOptions& options, const TrainingData& data, int rank
   if (is_published && options.optimizer.lr_scaling == LrScaling::kNone &&
       options.step_images() != reference) {
     log_info("the recipe's learning rate is for ", counted(reference, "image"),
-             " per step; --lr-scaling linear adapts it");
+             " per step; --lr scaling=linear adapts it");
   }
 }
 
@@ -214,60 +214,26 @@ void check_same_device(const c10::Device& device, Communicator& communicator) {
               "check nvidia-smi on that node, or give --device cpu");
 }
 
-// Returns the value of --train in config.json and checkpoints: a path for one set, else an array.
-std::string train_json(const std::vector<std::string>& folders) {
-  JsonWriter json;
-  if (folders.size() <= 1) return json.value(folders.empty() ? "" : folders.front()).text();
-  json.begin_array();
-  for (const std::string& folder : folders) json.value(folder);
-  return json.end_array().text();
-}
-
-// Returns the options to store. A run keeps its global batch, however it was decided.
-std::vector<EffectiveOption> effective_options(const Cli& cli, const TrainOptions& options) {
-  std::vector<EffectiveOption> result = cli.effective();
-  std::erase_if(result, [](const auto& option) { return option.name == "images-per-rank"; });
-  for (EffectiveOption& option : result) {
-    if (option.name == "images-per-step") option.json = cat(options.step_images());
-    if (option.name == "train") option.json = train_json(options.data.train);
-  }
-  return result;
-}
-
 // A command line and the options that it fills.
 struct Command {
   Cli& cli;
   TrainOptions& options;
 };
 
-// Encodes settings for the other ranks.
-std::string to_json(const Cli::Settings& settings) {
-  JsonWriter json;
-  json.begin_object();
-  for (const auto& [name, text] : settings) json.field(name.c_str(), text);
-  return json.end_object().text();
-}
-
-Cli::Settings settings_from(const std::string& json) {
-  const JsonFile file = JsonFile::parse(json, "settings");
-  Cli::Settings settings;
-  for (const auto& member : file.root().raw().GetObject()) {
-    settings.emplace_back(member.name.GetString(), member.value.GetString());
-  }
-  return settings;
-}
-
-// Applies the options that the opened data decide; every rank takes rank 0's decisions. Collective.
+// Applies the options that the opened data decide; every rank takes rank 0's decisions. A run keeps
+// its global batch, however it was decided. Collective.
 void fit_to_data(Job& job, Command& command) {
-  std::string settings;
+  Communicator& communicator = job.communicator;
+  std::string decisions;
   if (job.is_root()) {
-    const RunDefaults defaults = decide_defaults(command.cli, job.options, *job.data);
-    settings = to_json(defaults.settings);
-    job.notes = defaults.notes;
+    job.notes = decide_defaults(command.cli, command.options, *job.data, communicator.size());
+    decisions = command.cli.decisions();
   }
-  command.cli.assign(settings_from(job.communicator.broadcast(settings, 0)));
-  job.options = command.options.for_ranks(job.communicator.size());
-  job.effective_options = effective_options(command.cli, job.options);
+  command.cli.take_decisions(communicator.broadcast(decisions, 0));
+  command.options = command.options.for_ranks(communicator.size());
+  command.cli.check();
+  job.options = command.options;
+  job.effective_options = command.cli.effective();
   job.data->make_plan(job.options);
 }
 

@@ -1,5 +1,6 @@
 #include "shared/base/cat.h"
 #include "shared/base/cli.h"
+#include "shared/base/foreign_names.h"
 #include "shared/checkpoint/pretrained.h"
 #include "shared/model/network_shape.h"
 #include "train/options.h"
@@ -19,28 +20,35 @@ void declare_data(Cli& cli, TrainOptions& o) {
            "folder that coco-pack wrote, or its URL (https://, azure://, s3://), to train on "
            "(required); several, as in --train A --train B, "
            "are trained on as one, their classes matched by name",
-           {.may_change = true});
+           {.may_change = true,
+            .foreign = "data dataset data-path data-dir dataset-path data-root dataroot root "
+                       "coco-path train-dir train-data train-path data-config",
+            .remark = ", a folder that coco-pack wrote"});
   cli.option("validation", o.validation.shards, "SHARDS",
-             "folder or URL to validate on at epoch ends", {.may_change = true});
+             "folder or URL to validate on at epoch ends",
+             {.may_change = true,
+              .foreign = "val val-dir val-data val-path validation-data valid test-dir"});
   cli.option("output", o.output, "RUN", "folder for checkpoints, metrics and report (required)",
-             {.may_change = true});
+             {.may_change = true, .foreign = kForeignOutputs});
   cli.option("synthetic", o.data.synthetic, "COUNT",
              "speed test on COUNT synthetic images instead of --train; needs no --output",
              {.least = 0, .most = 10'000'000});
   cli.option("synthetic-size", o.data.synthetic_size, "WxH",
              "their size before resizing, a quarter of them upright", {.part_of = "synthetic"});
-  cli.option_or_auto("min-side", o.data.min_side_px, "PX",
-                     "resize the shorter side to this; auto: the median of the images' shorter "
-                     "sides, 800 at most; classify: side of the square that the network sees "
-                     "[800, or the largest of --min-sides; classify 224, cifar-cnn 32]",
-                     TrainOptions::Data::kOwnSide, {});
+  cli.option_or_auto(
+      "min-side", o.data.min_sides_px, "PX[,PX...]",
+      "resize the shorter side to this; of several, each step draws one and validation takes the "
+      "largest; auto: the median of the images' shorter sides, 800 at most; classify: side of the "
+      "square that the network sees [800; classify 224, cifar-cnn 32]",
+      std::vector<std::int64_t>{TrainOptions::Data::kOwnSide},
+      {.foreign = "imgsz img-size img image-size imgsize input-size img-scale resolution "
+                  "image-min-side input-shape imgs shape min-size max-size image-max-side resize "
+                  "width height multi-scale multiscale scales",
+       .remark = "and --max-side"});
   cli.option("max-side", o.data.max_side_px, "PX",
              "but never the longer side past this; classify: the shorter side before validation "
              "takes the square from the middle [1333, with --min-side auto as far as the images "
              "need it; classify 256, cifar-cnn 32]");
-  cli.option("min-sides", o.data.min_sides_px, "PX,PX,...",
-             "multi-scale: each step draws its shorter side from these",
-             {.modes = kDetect | kClassify});
   cli.choice("shuffle", o.data.shuffle,
              {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
@@ -64,13 +72,19 @@ void declare_model(Cli& cli, TrainOptions& o) {
   cli.group("Model (stored in every checkpoint)");
   cli.choice("backbone", o.model.backbone, plain_choices(classifier_names()),
              "feature extractor, torchvision's of that name; cifar-cnn, Keras' small network, only "
-             "classifies");
+             "classifies",
+             {.foreign = "backbone-name encoder checkpoint checkpoint-path ckpt ckpt-path "
+                         "model-path model model-file snapshot arch network",
+              .remark = "for the network; --init for its first weights, --resume for a checkpoint "
+                        "to continue from"});
   cli.choice("norm", o.model.norm, kNorms,
              "batch norm of the backbone [batch; detect with --init: frozen]",
              {.modes = kDetect | kClassify});
   cli.on_off("sync-bn", o.model.sync_bn,
              "batch norm over the images of all ranks, not of each rank's own",
-             {.modes = kDetect | kClassify});
+             {.modes = kDetect | kClassify,
+              .foreign = "sync-batchnorm syncbn sync-batch-norm",
+              .remark = "on"});
   cli.option("norm-eps", o.model.norm_eps, "EPS", "added to the variance in batch norm",
              {.least = 0});
   cli.choice("head-norm", o.model.head_norm, kHeadNorms, "GroupNorm in the heads (v2) or none (v1)",
@@ -90,10 +104,10 @@ void declare_model(Cli& cli, TrainOptions& o) {
              "9: three shapes in three sizes of each base anchor; 1: the base anchor alone, "
              "of 64,128,256,512,1024 px where --anchor-sizes is not given",
              {.modes = kDetect});
-  cli.imply([&o]() -> const Cli::Settings* {
+  cli.imply([&o](const Setter& set) {
     // Eight strides, as in Zhang et al. 2020, section 4.1.
-    static const Cli::Settings kOfOne = {{"anchor-sizes", "64,128,256,512,1024"}};
-    return o.model.anchors_per_location == 1 ? &kOfOne : nullptr;
+    if (o.model.anchors_per_location != 1) return;
+    set(o.model.anchor_sizes, std::vector<double>{64, 128, 256, 512, 1024});
   });
   cli.on_off("keep-ratio", o.model.keep_ratio,
              "off: whole images are stretched to squares of --min-side, and --max-side is not used",
@@ -103,9 +117,13 @@ void declare_model(Cli& cli, TrainOptions& o) {
   cli.option("head-convs", o.model.head_convs, "1..4",
              "3x3 convolutions of each head before its output",
              {.least = 1, .most = kMostHeadConvs, .modes = kDetect});
-  cli.option("trainable-layers", o.model.trainable_layers, "0..5",
-             "backbone stages that are trained [5; detect with --init: 3]",
-             {.least = 0, .most = 5, .modes = kDetect | kClassify});
+  cli.option(
+      "trainable-layers", o.model.trainable_layers, "0..5",
+      "backbone stages that are trained [5; detect with --init: 3]",
+      {.least = 0,
+       .most = 5,
+       .modes = kDetect | kClassify,
+       .foreign = "freeze freeze-layers freeze-backbone freeze-at trainable-backbone-layers"});
   cli.option(
       "init", o.model.init, "RUN|CHECKPOINT|NAME",
       cat("start from these weights: of a run folder, its best checkpoint; NAME, of those that "
@@ -114,7 +132,11 @@ void declare_model(Cli& cli, TrainOptions& o) {
           "; classes are matched by name, and the model's options that are not given follow "
           "the weights; none: from scratch, even where a recipe requires a pretrained "
           "backbone"),
-      {.may_change = true});
+      {.may_change = true,
+       .foreign = "weights pretrained pretrained-weights load-from load-weights init-weights "
+                  "finetune finetune-from weights-backbone backbone-weights pretrained-backbone "
+                  "imagenet-weights weights-path no-weights",
+       .remark = "(foreign weights first through retina-convert --import; none: from scratch)"});
 }
 
 void declare_loss(Cli& cli, TrainOptions& o) {
@@ -132,23 +154,38 @@ void declare_loss(Cli& cli, TrainOptions& o) {
   cli.option(
       "box-loss-weight", o.loss.box_weight, "W",
       "above 0 to 1000: of the box loss beside the class loss; 2 in the recipes atss and gfl",
-      {.above = 0, .most = 1000, .modes = kDetect});
-  cli.option("smooth-l1-beta", o.loss.box.smooth_l1_beta, "BETA",
+      {.above = 0, .most = 1000, .modes = kDetect, .part_of = "box-loss"});
+  cli.option("box-loss-beta", o.loss.box.smooth_l1_beta, "BETA",
              "where smooth-l1 turns from quadratic to l1",
-             {.least = 1e-6, .most = 1e6, .modes = kDetect, .needs = "box-loss=smooth-l1"});
+             {.least = 1e-6,
+              .most = 1e6,
+              .modes = kDetect,
+              .needs = "box-loss=smooth-l1",
+              .part_of = "box-loss"});
   cli.option("box-target-std", o.loss.box.target_std, "STD", "box offsets are divided by this",
              {.least = 1e-6, .most = 1e6, .modes = kDetect, .file_only = true});
-  cli.option("focal-alpha", o.loss.focal_alpha, "ALPHA", "class-loss focal: weight of foreground",
-             {.least = 0, .most = 1, .modes = kDetect, .needs = "class-loss=focal"});
-  cli.option("focal-gamma", o.loss.focal_gamma, "GAMMA",
+  cli.option("class-loss-alpha", o.loss.focal_alpha, "ALPHA",
+             "class-loss focal: weight of foreground",
+             {.least = 0,
+              .most = 1,
+              .modes = kDetect,
+              .needs = "class-loss=focal",
+              .part_of = "class-loss"});
+  cli.option("class-loss-gamma", o.loss.focal_gamma, "GAMMA",
              "class-loss focal: how strongly easy anchors are discounted",
-             {.least = 0, .most = 100, .modes = kDetect, .needs = "class-loss=focal"});
-  cli.option("foreground-iou", o.loss.match.foreground_iou, "IOU",
-             "assigner iou: anchors of at least this overlap learn a box",
-             {.least = 0, .most = 1, .modes = kDetect, .needs = "assigner=iou"});
-  cli.option("background-iou", o.loss.match.background_iou, "IOU",
-             "assigner iou: anchors below it learn background",
-             {.least = 0, .most = 1, .modes = kDetect, .needs = "assigner=iou"});
+             {.least = 0,
+              .most = 100,
+              .modes = kDetect,
+              .needs = "class-loss=focal",
+              .part_of = "class-loss"});
+  cli.option(
+      "assigner-foreground", o.loss.match.foreground_iou, "IOU",
+      "assigner iou: anchors of at least this overlap learn a box",
+      {.least = 0, .most = 1, .modes = kDetect, .needs = "assigner=iou", .part_of = "assigner"});
+  cli.option(
+      "assigner-background", o.loss.match.background_iou, "IOU",
+      "assigner iou: anchors below it learn background",
+      {.least = 0, .most = 1, .modes = kDetect, .needs = "assigner=iou", .part_of = "assigner"});
   cli.on_off("low-quality-matches", o.loss.match.low_quality_matches,
              "assigner iou: the best anchor of a box learns it whatever the overlap",
              {.modes = kDetect, .needs = "assigner=iou", .file_only = true});
@@ -159,71 +196,112 @@ void declare_loss(Cli& cli, TrainOptions& o) {
 
 void declare_length(Cli& cli, TrainOptions& o) {
   cli.group("Length");
-  cli.option(
-      "epochs", o.length.epochs, "N",
-      "epochs: every image once, or --steps-per-epoch steps [26, or more for 1500 steps; "
-      "small: 26 or 3000 steps, finetune: 12 or 1000 steps; none, torchvision-v1 and v2, "
-      "mlperf 26, atss and gfl 12, keras-retinanet 50, imagenet-resnet50 90, cifar10-keras 25]",
-      {.least = 1, .most = kMostInSpan, .may_change = true});
+  cli.option("epochs", o.length.epochs, "N",
+             cat("epochs: every image once, or --steps-per-epoch steps [",
+                 fact_of_each_recipe(&RecipeFacts::epochs), "; or more for ",
+                 facts_of_recipe(kAutoRecipe).least_steps, " steps, ", kSmallRecipe, " ",
+                 facts_of_recipe(kSmallRecipe).least_steps, ", ", kFinetuneRecipe, " ",
+                 facts_of_recipe(kFinetuneRecipe).least_steps, "]"),
+             {.least = 1,
+              .most = kMostInSpan,
+              .may_change = true,
+              .foreign = "num-epochs n-epochs nb-epochs max-epochs total-epochs train-epochs"});
   cli.option("steps", o.length.steps, "N", "global steps in all, instead of --epochs",
-             {.least = 1, .most = kMostInSpan, .may_change = true});
+             {.least = 1,
+              .most = kMostInSpan,
+              .may_change = true,
+              .foreign = "max-steps max-iter max-iters iterations num-steps iters num-iterations "
+                         "total-steps num-train-steps train-steps"});
   cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
              "epochs of N steps, whatever the size of the data; 0: an epoch is every image once",
              {.least = 0, .most = kMostInSpan});
   cli.option("early-stop", o.schedule.rule.early_stop_patience, "N",
              "end after N validations without a better AP or top-1 accuracy; 0: never",
-             {.least = 0});
+             {.least = 0, .foreign = "patience early-stopping early-stopping-patience"});
   cli.option("stop-at-ap", o.schedule.rule.stop_at, "AP",
              "end after a validation of at least this AP; 0: never",
              {.least = 0, .most = 1, .modes = kDetect, .may_change = true});
   cli.option("images-per-step", o.length.images_per_step, "G",
              "global batch over all ranks [16, or by --images-per-rank]",
-             {.least = 1, .most = kMostImages});
-  cli.option("images-per-rank", o.length.images_per_rank, "N",
-             "times the number of ranks: the global batch where --images-per-step is not given",
-             {.least = 0, .most = kMostImages});
+             {.least = 1,
+              .most = kMostImages,
+              .foreign = "batch-size batch b bs batchsize train-batch-size images-per-batch "
+                         "ims-per-batch total-batch-size global-batch-size train-batch batch-sz",
+              .remark = "(all ranks together)"});
+  cli.option(
+      "images-per-rank", o.length.images_per_rank, "N",
+      "times the number of ranks: the global batch where --images-per-step is not given",
+      {.least = 0,
+       .most = kMostImages,
+       .is_transient = true,
+       .foreign =
+           "images-per-gpu imgs-per-gpu samples-per-gpu batch-size-per-gpu per-gpu-batch-size "
+           "per-device-train-batch-size per-device-batch-size batch-per-gpu micro-batch-size"});
   cli.option("micro-batch", o.length.micro_batch, "auto|N",
              "images that a rank sends through the network at once, which is what batch norm sees; "
              "auto: its whole share of a step, or as many as fit into memory; 0: its whole share",
-             {.may_change = true});
+             {.may_change = true,
+              .foreign = "accumulate accumulation-steps gradient-accumulation-steps grad-accum "
+                         "accumulate-grad-batches accum-iter grad-accum-steps",
+              .remark = ", how many of a rank's images go through the network at once"});
 }
 
 void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
   cli.group("Optimiser");
-  cli.choice("optimizer", o.optimizer.rule.kind, kOptimizers, "update rule");
-  cli.option("lr", o.optimizer.lr, "LR",
-             "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]", {.above = 0});
-  cli.choice("lr-scaling", o.optimizer.lr_scaling, kLrScalings,
-             "linear: times --images-per-step over the recipe's (16; mlperf 32, keras-retinanet 1, "
-             "imagenet-resnet50 256, cifar10-keras 32); without --recipe and --lr: linear");
-  cli.option("momentum", o.optimizer.rule.momentum, "M", "of sgd", {.least = 0, .below = 1});
+  cli.choice("optimizer", o.optimizer.rule.kind, kOptimizers, "update rule",
+             {.foreign = "opt optim solver optimiser"});
+  cli.option(
+      "lr", o.optimizer.lr, "LR",
+      "base learning rate [sgd 0.01, adam and adamw 0.0001, rmsprop 0.001]",
+      {.above = 0,
+       .foreign =
+           "learning-rate lr0 base-lr init-lr initial-lr blr lr-init solver-base-lr optimizer-lr"});
+  cli.choice(
+      "lr-scaling", o.optimizer.lr_scaling, kLrScalings,
+      cat("linear: times --images-per-step over the recipe's (",
+          fact_of_each_recipe(&RecipeFacts::reference_images_per_step),
+          "); without --recipe and --lr: linear"),
+      {.part_of = "lr", .foreign = "auto-scale-lr scale-lr linear-scale-lr", .remark = "linear"});
+  cli.option("optimizer-momentum", o.optimizer.rule.momentum, "M", "of sgd",
+             {.least = 0, .below = 1, .part_of = "optimizer"});
   cli.option("weight-decay", o.optimizer.weight_decay, "D", "[adamw 0.05, others 0.0001]",
-             {.least = 0});
+             {.least = 0, .foreign = "wd decay l2"});
   cli.option("norm-weight-decay", o.optimizer.rule.norm_weight_decay, "D",
              "of normalisation layers [as --weight-decay]", {.least = 0, .file_only = true});
   cli.option("clip-norm", o.optimizer.clip_norm, "NORM",
-             "largest global gradient norm; 0: no clipping", {.least = 0});
+             "largest global gradient norm; 0: no clipping",
+             {.least = 0,
+              .foreign = "clip-grad clip-max-norm grad-clip gradient-clip-val max-grad-norm "
+                         "clip-grad-norm gradient-clip optimizer-clipnorm clipnorm"});
   cli.option("ema", o.optimizer.ema, "DECAY",
              "moving average of the weights, e.g. 0.999: what is validated and saved; 0: none",
-             {.least = 0, .below = 1});
-  cli.choice("lr-schedule", o.schedule.rule.schedule.kind, kSchedules, "after the warm-up");
+             {.least = 0, .below = 1, .foreign = "model-ema model-ema-decay ema-decay use-ema"});
+  cli.choice(
+      "lr-schedule", o.schedule.rule.schedule.kind, kSchedules, "after the warm-up",
+      {.foreign =
+           "lr-scheduler scheduler sched lr-policy schedule cos-lr cosine lrf final-lr min-lr",
+       .remark = "(cosine falls to 0)"});
   cli.option("lr-drop-at", o.schedule.drop_at, "SPANS",
              "step schedule: when the rate drops: epochs, steps, or 2/3 for a share of the run; "
-             "without --recipe: 16/26,22/26");
-  cli.option("lr-drop-factor", o.schedule.rule.schedule.drop_factor, "F",
-             "step and plateau schedules: by how much", {.least = 0});
+             "without --recipe: 16/26,22/26",
+             {.foreign = "lr-steps lr-step-size milestones decay-epochs lr-drop lr-decay-epochs"});
+  cli.option("lr-schedule-factor", o.schedule.rule.schedule.drop_factor, "F",
+             "step and plateau schedules: by how much", {.least = 0, .part_of = "lr-schedule"});
   cli.option("lr-decay", o.schedule.decay, "D",
              "inverse-time schedule: the rate is divided by 1 + D times the steps done",
              {.above = 0, .file_only = true});
-  cli.choice("plateau-metric", o.schedule.rule.plateau_metric, kPlateauMetrics,
-             "plateau schedule: the metric that must improve");
-  cli.option("plateau-patience", o.schedule.rule.plateau_patience, "N",
-             "plateau schedule: epochs without improvement", {.least = 1});
+  cli.choice("lr-schedule-metric", o.schedule.rule.plateau_metric, kPlateauMetrics,
+             "plateau schedule: the metric that must improve", {.part_of = "lr-schedule"});
+  cli.option("lr-schedule-patience", o.schedule.rule.plateau_patience, "N",
+             "plateau schedule: epochs without improvement",
+             {.least = 1, .part_of = "lr-schedule"});
   cli.option_or_auto(
       "warmup-steps", o.schedule.warmup_steps, "N",
       "linear warm-up; auto, and without --recipe: a tenth of the run, at most 1000; mlperf: an "
       "epoch",
-      {.least = 0, .most = kMostInSpan});
+      {.least = 0,
+       .most = kMostInSpan,
+       .foreign = "warmup warmup-iters warmup-epochs lr-warmup-epochs warmup-iterations"});
   cli.option("warmup-factor", o.schedule.rule.schedule.warmup_factor, "F",
              "rate of the first step over the base rate", {.least = 0, .file_only = true});
 }
@@ -231,7 +309,7 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
 void declare_run(Cli& cli, TrainOptions& o) {
   cli.group("Run");
   cli.choice("device", o.compute.device, kDeviceChoices, "auto: a GPU if there is one",
-             {.may_change = true});
+             {.may_change = true, .foreign = "cpu no-cuda", .remark = "cpu"});
   cli.option("expect-ranks", o.distribution.expect_ranks, "N",
              "refuse to start with a different number; 0: any", {.least = 0, .may_change = true});
   cli.option(
@@ -241,23 +319,27 @@ void declare_run(Cli& cli, TrainOptions& o) {
       {.least = 1, .may_change = true});
   cli.choice(
       "precision", o.compute.precision, kPrecisions,
-      "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss");
+      "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss",
+      {.foreign = "bf16 autocast fp16 half use-fp16 amp mixed-precision use-amp",
+       .remark = "bf16, or fp16 on GPUs before Ampere"});
   cli.on_off(
-      "tf32", o.compute.tf32,
+      "precision-tf32", o.compute.tf32,
       "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
       "always computes in IEEE fp32",
-      {.may_change = true});
+      {.may_change = true, .part_of = "precision"});
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves what travels", {.may_change = true});
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
              "on: gradients are summed in rank order, the same bits for buckets of any size",
-             {.may_change = true});
+             {.may_change = true, .foreign = "use-deterministic-algorithms", .remark = "on"});
   cli.on_off("overlap-reduce", o.distribution.buckets.overlap,
-             "on: gradients travel while backward computes the others", {.may_change = true});
+             "on: gradients travel while backward computes the others",
+             {.may_change = true, .file_only = true});
   cli.option("bucket-mb", o.distribution.bucket_mb, "auto|N",
              "gradients travel in buckets of N MiB; auto: 8, or as the run began",
              {.may_change = true, .file_only = true});
-  cli.option("seed", o.seed, "N", "of weights, order and augmentation");
+  cli.option("seed", o.seed, "N", "of weights, order and augmentation",
+             {.foreign = "deterministic manual-seed random-seed"});
 }
 
 // The rest of the group.
@@ -278,7 +360,9 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
   cli.option("checkpoint-every", o.checkpoints.every, "SPAN",
              "1epoch, 500steps or 10min; auto: from what one costs and mtbf, at most 1 % of the "
              "time, and at each epoch's end",
-             {.may_change = true});
+             {.may_change = true,
+              .foreign = "save-period save-interval save-freq checkpoint-interval save-every "
+                         "save-steps snapshot-interval checkpoint-freq"});
   cli.option("mtbf", o.checkpoints.mtbf, "DURATION",
              "mean time between failures of the whole job: 90s, 30min, 4h, 2days",
              {.may_change = true, .part_of = "checkpoint-every"});
@@ -291,21 +375,36 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
              "or return to the last checkpoint and skip that step",
              {.may_change = true});
   cli.option("keep", o.checkpoints.keep, "K", "newest checkpoints to keep, besides the best",
-             {.least = 1, .most = 1'000'000, .may_change = true});
-  cli.option("resume", o.checkpoints.resume, "auto|never|FILE",
-             "auto: continue what is in --output; never: refuse if something is; FILE: begin there",
-             {.may_change = true});
+             {.least = 1,
+              .most = 1'000'000,
+              .may_change = true,
+              .foreign = "save-total-limit max-keep-ckpts keep-checkpoints checkpoint-hist"});
+  cli.option(
+      "resume", o.checkpoints.resume, "auto|never|FILE",
+      "auto: continue what is in --output; never: refuse if something is; FILE: begin there",
+      {.may_change = true,
+       .foreign = "resume-from auto-resume resume-from-checkpoint continue continue-train restore "
+                  "resume-path last initial-epoch start-epoch",
+       .remark =
+           "FILE, to begin at a checkpoint; the same command again continues what is in --output"});
   cli.flag("overwrite", o.checkpoints.overwrite, "discard the run in --output and start again",
-           {.may_change = true});
+           {.may_change = true, .foreign = kForeignOverwrites});
   cli.option("validate-every", o.validation.every_epochs, "EPOCHS", "0: only at the end",
-             {.least = 0, .may_change = true});
+             {.least = 0,
+              .may_change = true,
+              .foreign = "val-interval eval-interval eval-every eval-period val-every eval-freq "
+                         "check-val-every-n-epoch validation-interval no-evaluation"});
   cli.option("validation-images", o.validation.images, "N", "validate on the first N; 0: all",
              {.least = 0, .may_change = true});
   cli.option("threads", o.data.decode_threads, "N",
              "decode threads per rank; 0: one, and another each time the network waits for "
              "images, up to "
              "the node's cores shared among its ranks",
-             {.least = 0, .most = 1024, .may_change = true});
+             {.least = 0,
+              .most = 1024,
+              .may_change = true,
+              .foreign = kForeignThreads,
+              .remark = "(decoding, per rank)"});
   cli.option("compute-threads", o.compute.threads, "N",
              "CPU threads for the network per rank; 0: the node's cores shared among its ranks",
              {.least = 0, .most = 1024, .may_change = true});
@@ -317,7 +416,7 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
       "tensorboard", o.monitoring.tensorboard, "DIR",
       "write all metrics of steps and validations, and images of validations, for `tensorboard "
       "--logdir DIR`; a folder for each run",
-      {.may_change = true});
+      {.may_change = true, .foreign = "tb tensorboard-dir use-tensorboard tensorboard-log-dir"});
   cli.option("timeline", o.monitoring.timeline, "FILE",
              "write what every rank did when, for ui.perfetto.dev or about:tracing",
              {.may_change = true});
@@ -330,15 +429,56 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
   cli.option("preview", o.monitoring.preview, "N",
              "write the run's first N samples, as the model will see them, to preview.html in "
              "--output, and end",
-             {.least = 0, .most = kMostPreview, .may_change = true});
+             {.least = 0,
+              .most = kMostPreview,
+              .may_change = true,
+              .foreign = "show visualize vis save-img show-dir save-images plot plots"});
+}
+
+// Answers other tools' options that are not ours by another name.
+void declare_answers(Cli& cli) {
+  cli.foreign("names class-names classes-file num-classes nc label-map",
+              "classes are those of the packed set: coco-pack --classes");
+  cli.foreign(
+      "tile-size patch-size slice-size slice-height slice-width chip-size crop-size tiles "
+      "slice tiling overlap patch-overlap slice-overlap overlap-ratio",
+      "images are cut while they are packed: coco-pack --tile");
+  cli.foreign(
+      "gpus num-gpus n-gpus ngpus ngpu gpu multi-gpu gpu-ids gpu-id devices device "
+      "nproc-per-node world-size nnodes nodes num-nodes num-machines local-rank rank "
+      "dist-url dist-backend launcher master-addr master-port distributed "
+      "multiprocessing-distributed ddp accelerator strategy cuda",
+      kOneProcessAGpu);
+  cli.foreign("loss-scale grad-scaler init-scale",
+              "--precision fp16, which scales its gradients by itself");
+  cli.foreign("augmentation data-augmentation hflip-prob fliplr hyp hflip aug random-transform aa",
+              "--augment SET, or one with details: --augment flip,rotation=0.1");
+  cli.foreign(
+      "flip flipud vflip vertical-flip degrees rotation shear translate translation scale "
+      "scale-jitter crop hsv-h hue hsv-s saturation hsv-v brightness contrast fill",
+      "--augment SET,NAME=VALUE with vertical-flip, rotation (radians), shear, "
+      "translation, scale, scale-jitter, crop, hue, saturation, brightness, contrast, fill");
+  cli.foreign("mosaic close-mosaic mixup cutmix copy-paste use-copypaste",
+              "images are not mixed; --augment chooses a set of changes of each one");
+  cli.foreign("rect group-method aspect-ratio-group-factor",
+              "images of like aspect ratio share a step without being told");
+  cli.foreign("momentum", "--optimizer sgd,momentum=M");
+  cli.foreign("lr-gamma gamma decay-rate reduce-lr-factor", "--lr-schedule step,factor=F");
+  cli.foreign("reduce-lr-patience", "--lr-schedule plateau,patience=N");
+  cli.foreign("evaluate eval eval-only test-only test validate noval",
+              "retina-eval evaluates a run: --model RUN --data SHARDS");
+  cli.foreign("format include export-format onnx to-onnx target",
+              "retina-convert writes the model for inference, an ONNX file");
+  cli.foreign("conf conf-thres score-thr iou nms-thr max-det score-threshold nms-threshold",
+              "it is for retina-eval and retina-convert");
 }
 
 }  // namespace
 
 void declare_options(Cli& cli, TrainOptions& o) {
   cli.group("Recipe");
-  cli.preset("recipe", o.recipe, recipes(), "settings for every option that is not given");
-  cli.preset("size", o.model.size, detector_sizes(),
+  cli.preset("recipe", o.recipe, recipe_presets(o), "settings for every option that is not given");
+  cli.preset("size", o.model.size, size_presets(o),
              "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
              "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
              "location; medium: the defaults of these options",
@@ -353,6 +493,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   declare_run(cli, o);
   declare_checkpoints_and_validation(cli, o);
   declare_monitoring(cli, o);
+  cli.modes({"detect", "classify", "classify by cifar-cnn"});
+  declare_answers(cli);
   cli.validate([&o](const Cli& given) {
     o.check_task();
     const bool is_small = o.classifies() && o.model.backbone == kCifarCnn;

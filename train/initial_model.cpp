@@ -79,58 +79,42 @@ std::string take_start(TrainOptions& options) {
   return read_checkpoint_header(init).config_json;
 }
 
-// Whether the preset `name` says what the option is.
-bool sets(const std::map<std::string, Cli::Settings>& presets, const std::string& name,
-          const std::string& option) {
-  const auto found = presets.find(name);
-  return found != presets.end() &&
-         std::any_of(found->second.begin(), found->second.end(),
-                     [&](const auto& setting) { return setting.first == option; });
-}
-
-// Whether neither the command nor its recipe or size says what the option is.
-bool is_open(const std::string& option, const Cli& cli, const TrainOptions& options) {
-  return !cli.given(option) && !sets(recipes(), options.recipe, option) &&
-         !sets(detector_sizes(), options.model.size, option);
-}
-
 // Sets what is open to what the checkpoint has; what changed by that, as options.
 std::string follow(TrainOptions& options, const Cli& cli, const InitialModel& initial) {
   const ModelConfig& theirs = initial.model;
   TrainOptions::Model& mine = options.model;
   if (theirs.backbone == kCifarCnn && !options.classifies()) return "";  // refused, with its reason
   std::string changes;
-  const auto take = [&](const char* name, auto& value, const auto& wanted, const auto& shown) {
-    if (value == wanted || !is_open(name, cli, options)) return;
+  const auto take = [&](auto& value, const auto& wanted, const auto& shown) {
+    if (value == wanted || cli.is_set(value)) return;
     value = wanted;
-    changes += cat(" --", name, " ", shown);
+    changes += cat(" ", cli.name_of(value), " ", shown);
   };
-  take("backbone", mine.backbone, theirs.backbone, theirs.backbone);
-  take("norm-eps", mine.norm_eps, theirs.norm_eps, shortest(theirs.norm_eps));
+  take(mine.backbone, theirs.backbone, theirs.backbone);
+  take(mine.norm_eps, theirs.norm_eps, shortest(theirs.norm_eps));
   if (options.classifies() || !initial.gives_all(options.task)) return changes;
-  take("head-norm", mine.head_norm, theirs.head_norm, word_of(kHeadNorms, theirs.head_norm));
+  take(mine.head_norm, theirs.head_norm, word_of(kHeadNorms, theirs.head_norm));
   if (options.model_config(1).p6_from_c5 != theirs.p6_from_c5) {
-    take("p6", mine.p6, theirs.p6_from_c5 ? P6Source::kC5 : P6Source::kP5,
+    take(mine.p6, theirs.p6_from_c5 ? P6Source::kC5 : P6Source::kP5,
          theirs.p6_from_c5 ? "c5" : "p5");
   }
-  take("anchor-sizes", mine.anchor_sizes, theirs.anchor_sizes,
-       anchor_sizes_text(theirs.anchor_sizes));
-  take("anchors-per-location", mine.anchors_per_location, theirs.anchors_per_location,
-       theirs.anchors_per_location);
-  take("fpn-channels", mine.fpn_channels, theirs.fpn_channels, theirs.fpn_channels);
-  take("keep-ratio", mine.keep_ratio, theirs.keep_ratio, theirs.keep_ratio ? "on" : "off");
-  take("head-convs", mine.head_convs, theirs.head_convs, theirs.head_convs);
+  take(mine.anchor_sizes, theirs.anchor_sizes, anchor_sizes_text(theirs.anchor_sizes));
+  take(mine.anchors_per_location, theirs.anchors_per_location, theirs.anchors_per_location);
+  take(mine.fpn_channels, theirs.fpn_channels, theirs.fpn_channels);
+  take(mine.keep_ratio, theirs.keep_ratio, theirs.keep_ratio ? "on" : "off");
+  take(mine.head_convs, theirs.head_convs, theirs.head_convs);
   // Anchors are in pixels of the resized image, so its size belongs to them; what a published
-  // recipe or --min-sides says stays.
-  if (facts_of_recipe(options.recipe).fits_data && options.data.min_sides_px.empty()) {
+  // recipe or several --min-side say stays.
+  if (facts_of_recipe(options.recipe).fits_data && options.drawn_sides().empty()) {
     if (options.min_side() != theirs.min_side_px) {
-      take("min-side", options.data.min_side_px, theirs.min_side_px, theirs.min_side_px);
+      take(options.data.min_sides_px, std::vector<std::int64_t>{theirs.min_side_px},
+           theirs.min_side_px);
     }
     if (options.max_side() != theirs.max_side_px) {
-      take("max-side", options.data.max_side_px, theirs.max_side_px, theirs.max_side_px);
+      take(options.data.max_side_px, theirs.max_side_px, theirs.max_side_px);
     }
   }
-  take("anchor-offset", mine.anchor_offset, theirs.anchor_offset, shortest(theirs.anchor_offset));
+  take(mine.anchor_offset, theirs.anchor_offset, shortest(theirs.anchor_offset));
   return changes;
 }
 

@@ -135,13 +135,13 @@ InputSides own_sides(const TrainOptions& options, const ImageIndex& index) {
 bool may_enlarge(const TrainOptions& options, const RunStart& start) {
   return !start.before && start.image_count < kSmallSetImages && options.data.synthetic == 0 &&
          !options.classifies() && facts_of_recipe(options.recipe).fits_data &&
-         options.model.keep_ratio && !options.data.min_side_px && options.data.min_sides_px.empty();
+         options.model.keep_ratio && !options.data.min_sides_px;
 }
 
 // Returns the trainable boxes as the network sees them, by the sets' histograms.
 std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& data) {
   constexpr int kLongerPx = 1 << 20;  // large enough that rounding does not matter
-  const auto& sides = options.data.min_sides_px;
+  const std::vector<std::int64_t> sides = options.drawn_sides();
   FrameRule rule = options.model_config(1).frame();
   if (!sides.empty()) rule.min_side_px = static_cast<int>(sides[sides.size() / 2]);
   std::vector<BoxSize> boxes;
@@ -161,6 +161,21 @@ std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& 
     }
   }
   return boxes;
+}
+
+// Decides on the anchors that fit the boxes best. Returns a note.
+std::string fit_anchors(Cli& cli, TrainOptions& options, const std::vector<BoxSize>& boxes) {
+  const AnchorProposal proposal = propose_anchors(boxes, 1);
+  cli.decide(options.model.anchor_sizes, proposal.sizes);
+  const auto small = static_cast<double>(proposal.uncovered.small) /
+                     static_cast<double>(std::max(count_boxes(boxes), std::int64_t{1}));
+  return cat("--anchor-sizes ", anchor_sizes_text(proposal.sizes),
+             ", chosen because they fit the boxes best",
+             small < kManySmall
+                 ? ""
+                 : cat("; ", std::lround(100 * small),
+                       " % of these are smaller than any anchor covers, and a larger "
+                       "--min-side makes them larger"));
 }
 
 // Returns a note on boxes that lie between the centres of P3's cells, which --assigner atss gives
@@ -240,8 +255,9 @@ RunConfig make_config(Job& job) {
 
 }  // namespace
 
-RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const TrainingData& data) {
-  const TrainingPlan plan(data.source->index(), options.plan_options(),
+std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, const TrainingData& data,
+                                         int rank_count) {
+  const TrainingPlan plan(data.source->index(), options.for_ranks(rank_count).plan_options(),
                           options.length.steps_per_epoch);
   RunStart start{.image_count = static_cast<std::int64_t>(plan.index().size()),
                  .steps_per_epoch = plan.steps_per_epoch(),
@@ -252,73 +268,48 @@ RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const T
     start.image_count = std::count_if(plan.index().begin(), plan.index().end(), has_boxes);
   }
   start.has_detector = !start.before && starts_from_detector(options);
-  RunDefaults defaults = run_defaults(cli, options, start);
-  const auto set = [&](const std::string& name, const std::string& value) {
-    defaults.settings.emplace_back(name, value);
+  std::vector<std::string> notes = decide_run(cli, options, start);
+  const auto is_kept = [&](auto& target) {
+    return start.before && cli.decide_as_before(target, *start.before);
   };
-  const auto is_kept = [&](const std::string& name) {
-    const bool is_there = start.before && start.before->contains(name);
-    if (is_there) set(name, start.before->at(name));
-    return is_there;
-  };
+  const char* const images = start.has_tiles ? "tiles" : "images";
 
   // The image size comes first: the anchors depend on it.
-  TrainOptions sized = options;
-  if (options.wants_own_sides() && is_kept("min-side")) {
-    if (!options.data.max_side_px) is_kept("max-side");
-  } else if (options.wants_own_sides()) {
-    const InputSides own = own_sides(options, plan.index());
-    sized.data.min_side_px = own.min_px;
-    sized.data.max_side_px = own.max_px;
-    set("min-side", cat(own.min_px));
-    set("max-side", cat(own.max_px));
-    defaults.notes.push_back(cat("--min-side ", own.min_px, " --max-side ", own.max_px,
-                                 ", chosen because half of the ",
-                                 start.has_tiles ? "tiles" : "images", " are no larger"));
+  if (options.wants_own_sides()) {
+    cli.reopen(options.data.min_sides_px);
+    if (is_kept(options.data.min_sides_px)) {
+      is_kept(options.data.max_side_px);
+    } else {
+      const InputSides own = own_sides(options, plan.index());
+      cli.decide(options.data.min_sides_px, std::vector<std::int64_t>{own.min_px});
+      cli.decide(options.data.max_side_px, own.max_px);
+      notes.push_back(cat("--min-side ", own.min_px, " --max-side ", own.max_px,
+                          ", chosen because half of the ", images, " are no larger"));
+    }
   } else if (may_enlarge(options, start)) {
     const int own = own_sides(options, plan.index()).min_px, side = options.min_side();
     if (own < kMuchEnlarged * side) {
-      defaults.notes.push_back(cat("half of the ", start.has_tiles ? "tiles" : "images",
-                                   " have a shorter side of at most ", own,
-                                   " px and are enlarged to ", side,
-                                   "; --min-side auto trains faster, at their own size"));
+      notes.push_back(cat("half of the ", images, " have a shorter side of at most ", own,
+                          " px and are enlarged to ", side,
+                          "; --min-side auto trains faster, at their own size"));
     }
   }
 
-  // Validation has one size where training draws from several.
-  if (const auto& drawn = options.data.min_sides_px; !drawn.empty()) {
-    const int side = options.min_side();
-    const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
-    const bool is_outside = side < *least || side > *most;
-    if (is_outside || !options.data.min_side_px) {
-      defaults.notes.push_back(cat("--min-side ", side, is_outside ? ", outside" : ", the largest",
-                                   " of --min-sides, is the size of validation"));
+  if (!options.model.anchor_sizes) {
+    cli.reopen(options.model.anchor_sizes);
+    if (!is_kept(options.model.anchor_sizes)) {
+      notes.push_back(fit_anchors(cli, options, box_sizes(options, data)));
     }
-  }
-
-  if (!options.model.anchor_sizes && !is_kept("anchor-sizes")) {
-    const std::vector<BoxSize> boxes = box_sizes(sized, data);
-    const AnchorProposal proposal = propose_anchors(boxes, 1);
-    const std::string sizes = anchor_sizes_text(proposal.sizes);
-    set("anchor-sizes", sizes);
-    const auto small = static_cast<double>(proposal.uncovered.small) /
-                       static_cast<double>(std::max(count_boxes(boxes), std::int64_t{1}));
-    defaults.notes.push_back(
-        cat("--anchor-sizes ", sizes, ", chosen because they fit the boxes best",
-            small < kManySmall ? ""
-                               : cat("; ", std::lround(100 * small),
-                                     " % of these are smaller than any anchor covers, and a larger "
-                                     "--min-side makes them larger")));
   }
   if (options.loss.assigner == Assigner::kIou && options.model.anchors_per_location == 1) {
-    defaults.notes.push_back(
+    notes.emplace_back(
         "one anchor a location has a fixed IoU with few boxes; --assigner atss is made for it");
   }
   if (options.loss.assigner == Assigner::kAtss) {
-    const std::string note = about_small_boxes(box_sizes(sized, data));
-    if (!note.empty()) defaults.notes.push_back(note);
+    const std::string note = about_small_boxes(box_sizes(options, data));
+    if (!note.empty()) notes.push_back(note);
   }
-  return defaults;
+  return notes;
 }
 
 void open_run(Job& job) {

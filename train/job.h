@@ -33,11 +33,12 @@ struct Job {
   bool is_root() const { return communicator.is_root(); }
 };
 
-// Returns the options that the data, --init, and a run that is already in --output decide. The size
-// for --min-side auto is the images' median; the anchors for --anchor-sizes auto fit the boxes of
-// the manifests, resized as the run resizes them; no record is read. Changes nothing. Throws
-// kConfig, kIo. Rank 0.
-RunDefaults decide_defaults(const Cli& cli, const TrainOptions& options, const TrainingData& data);
+// Sets the options that the data, --init, and a run that is already in --output decide, as far as
+// they are not given: those of decide_run(); for --min-side auto the images' median; for
+// --anchor-sizes auto what fits the boxes of the manifests, resized as the run resizes them. No
+// record is read. Returns what was chosen and why, a line each. Throws kConfig, kIo. Rank 0.
+std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, const TrainingData& data,
+                                         int rank_count);
 
 // Returns a rank's decode threads.
 DecodeThreads decode_threads(const Job& job);

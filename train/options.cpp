@@ -70,19 +70,13 @@ void check_images(const TrainOptions& o) {
                 "--min-side auto: contradicts --keep-ratio off, which makes squares of all images",
                 "give the side of the squares in pixels");
   }
-  if (o.wants_own_sides() && !o.data.min_sides_px.empty()) {
-    throw Error(ErrorKind::kConfig,
-                "--min-side auto: contradicts --min-sides, which a recipe may set",
-                "give the size of validation in pixels, or --min-sides of your images' own sizes");
+  if (o.model.backbone == kCifarCnn && !o.drawn_sides().empty()) {
+    refuse("min-side", "several", "one, as cifar-cnn sees images of one size");
   }
-  const int least_side = o.least_side();
-  for (const auto side : data.min_sides_px) {
-    if (side < least_side) refuse("min-sides", cat(side), cat("at least ", least_side));
-    if (o.model.keep_ratio && side > o.max_side()) {
-      refuse("min-sides", cat(side), cat(least_side, " to --max-side, ", o.max_side()));
-    }
+  for (const auto side : o.drawn_sides()) {
+    at_least("min-side", static_cast<double>(side), o.least_side());
   }
-  at_least("min-side", o.min_side(), least_side);
+  at_least("min-side", o.min_side(), o.least_side());
   at_least("max-side", o.max_side(), o.min_side());
   data.augment.options(o.augment_set());
   if (data.sampler == Sampler::kClassBalanced && data.synthetic > 0) {
@@ -181,8 +175,8 @@ void TrainOptions::check_task() const {
   }
   const PlateauMetric metric = schedule.rule.plateau_metric;
   const char* wrong = nullptr;
-  if (classifies() && metric == PlateauMetric::kAp) wrong = "--plateau-metric ap";
-  if (!classifies() && metric == PlateauMetric::kTop1) wrong = "--plateau-metric top1";
+  if (classifies() && metric == PlateauMetric::kAp) wrong = "--lr-schedule metric=ap";
+  if (!classifies() && metric == PlateauMetric::kTop1) wrong = "--lr-schedule metric=top1";
   if (classifies() && data.augment.has_detail("box-visibility")) {
     wrong = "--augment box-visibility";
   }
@@ -208,8 +202,8 @@ void TrainOptions::validate() const {
   }
   model_config(1).validate();
   if (loss.match.background_iou > loss.match.foreground_iou) {
-    refuse("background-iou", shortest(loss.match.background_iou),
-           cat("at most --foreground-iou, ", shortest(loss.match.foreground_iou)));
+    refuse("assigner background", shortest(loss.match.background_iou),
+           cat("at most foreground, ", shortest(loss.match.foreground_iou)));
   }
 }
 
@@ -218,7 +212,7 @@ std::string TrainOptions::judge() const {
   if (rule.early_stop_patience > 0) return "--early-stop";
   if (rule.stop_at > 0) return "--stop-at-ap";
   if (!watches_validation()) return "";
-  return cat("--plateau-metric ", word_of(kPlateauMetrics, rule.plateau_metric));
+  return cat("--lr-schedule plateau,metric=", word_of(kPlateauMetrics, rule.plateau_metric));
 }
 
 bool TrainOptions::watches_validation() const {
@@ -288,6 +282,7 @@ BucketOptions TrainOptions::bucket_options() const {
 }
 
 EpochPlanOptions TrainOptions::plan_options() const {
+  const std::vector<std::int64_t> drawn = drawn_sides();
   return {.seed = seed,
           .images_per_step = step_images(),
           .shuffle = data.shuffle,
@@ -296,7 +291,7 @@ EpochPlanOptions TrainOptions::plan_options() const {
           .framing = model_config(1).frame().framing,
           .min_side_px = min_side(),
           .max_side_px = max_side(),
-          .min_sides_px = {data.min_sides_px.begin(), data.min_sides_px.end()},
+          .min_sides_px = {drawn.begin(), drawn.end()},
           .augment = data.augment.options(augment_set())};
 }
 

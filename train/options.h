@@ -55,8 +55,7 @@ struct TrainOptions {
 
   struct Data {
     std::vector<std::string> train;  // SHARDS folders and URLs, whose union is trained on
-    // The one that weights are looked for beside; "" where there is none.
-    // Near which weights may be; a URL is near nothing.
+    // The folder that weights are looked for beside; "" for a URL.
     std::string first_train() const {
       return train.empty() || is_url(train.front()) ? "" : train.front();
     }
@@ -64,11 +63,12 @@ struct TrainOptions {
     std::int64_t synthetic = 0;  // train on this many synthetic images instead: a speed test
     std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
     bool train_on_crowds = false;            // COCO's iscrowd
-    // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32.
-    std::optional<int> min_side_px, max_side_px;
-    // Of min_side_px: as the images are, once they are known. No number that anybody gives.
-    static constexpr int kOwnSide = std::numeric_limits<int>::min();
-    std::vector<std::int64_t> min_sides_px;  // multi-scale: each step draws its min side from these
+    // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32. Of several min sides each
+    // step draws one; validation takes the largest.
+    std::optional<std::vector<std::int64_t>> min_sides_px;
+    std::optional<int> max_side_px;
+    // The only one of min_sides_px: as the images are, once they are known.
+    static constexpr std::int64_t kOwnSide = std::numeric_limits<std::int64_t>::min();
     AugmentChoice augment;
     Shuffle shuffle = Shuffle::kSharded;
     Sampler sampler = Sampler::kUniform;
@@ -180,13 +180,19 @@ struct TrainOptions {
   bool freezes() const { return !from_scratch() && !classifies(); }
   Norm norm_kind() const { return model.norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
   int min_side() const {
-    const auto& drawn = data.min_sides_px;
-    const int side = drawn.empty()
-                         ? default_sides(task, model.backbone).min_px
-                         : static_cast<int>(*std::max_element(drawn.begin(), drawn.end()));
-    return wants_own_sides() ? std::min(side, max_side()) : data.min_side_px.value_or(side);
+    if (wants_own_sides()) return std::min(default_sides(task, model.backbone).min_px, max_side());
+    if (!data.min_sides_px) return default_sides(task, model.backbone).min_px;
+    return static_cast<int>(
+        *std::max_element(data.min_sides_px->begin(), data.min_sides_px->end()));
   }
-  bool wants_own_sides() const { return data.min_side_px == Data::kOwnSide; }
+  bool wants_own_sides() const {
+    return data.min_sides_px && data.min_sides_px->front() == Data::kOwnSide;
+  }
+  // The min sides that steps draw from; empty: all have min_side().
+  std::vector<std::int64_t> drawn_sides() const {
+    const auto& sides = data.min_sides_px;
+    return sides && sides->size() > 1 ? *sides : std::vector<std::int64_t>{};
+  }
   int least_side() const { return classifies() ? 8 : 32; }
   int max_side() const {
     if (!model.keep_ratio) return min_side();

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <tuple>
+#include <initializer_list>
+#include <set>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -42,86 +42,66 @@ std::pair<std::string, std::string> choose_recipe(const TrainOptions& options,
 
 // The same of a run that continues; its recipe may be one that was named then and is missing now,
 // which is told among the other differences.
-std::pair<std::string, std::string> recipe_before(const RunStart& start) {
-  const auto stored = start.before->find("recipe");
-  const std::string recipe = stored == start.before->end() ? kNoRecipe : stored->second;
+std::pair<std::string, std::string> recipe_before(const Cli& cli, const TrainOptions& options,
+                                                  const OptionTexts& before) {
+  const std::string recipe = cli.stored(options.recipe, before).value_or(kNoRecipe);
   if (!is_ours(recipe)) return {kNoRecipe, ""};
   return {recipe, recipe == kAutoRecipe ? "" : cat("recipe ", recipe, ", as the run began")};
 }
 
-// A recipe is chosen; whoever gives an option gets the options' own defaults of those that belong
-// to it: a rate is for its optimizer, a weight for its loss. With --stage-limit there may be no
-// room for all shards, which --shuffle global reads at once.
-void leave_out_what_is_given(Cli::Settings& settings, const Cli& cli) {
-  static const std::multimap<std::string, std::string> kBelongs = {{"optimizer", "lr"},
-                                                                   {"optimizer", "weight-decay"},
-                                                                   {"lr", "optimizer"},
-                                                                   {"lr", "weight-decay"},
-                                                                   {"focal-alpha", "class-loss"},
-                                                                   {"focal-gamma", "class-loss"},
-                                                                   {"box-loss", "box-loss-weight"},
-                                                                   {"stage-limit", "shuffle"}};
-  for (const auto& [given, name] : kBelongs) {
-    if (!cli.given(given)) continue;
-    std::erase_if(settings, [&name = name](const auto& one) { return one.first == name; });
-  }
+// Returns what sets a chosen recipe's values: whoever gives an option gets the options' own
+// defaults of those that belong to it: a rate is for its optimizer, a weight for its loss. With a
+// limit of staging there may be no room for all shards, which the global order reads at once; the
+// limit may change when a run continues, the order may not.
+Setter recipe_setter(Cli& cli, const TrainOptions& o, const RunStart& start) {
+  const bool had_limit = start.before && cli.stored(o.data.stage.limit_bytes, *start.before);
+  std::set<const void*> kept;
+  const auto keep = [&](bool is_given, std::initializer_list<const void*> targets) {
+    if (is_given) kept.insert(targets);
+  };
+  const auto& optimizer = o.optimizer;
+  keep(cli.given(optimizer.rule.kind), {&optimizer.lr, &optimizer.weight_decay});
+  keep(cli.given(optimizer.lr), {&optimizer.rule.kind, &optimizer.weight_decay});
+  keep(cli.given(o.loss.focal_alpha) || cli.given(o.loss.focal_gamma), {&o.loss.class_loss});
+  keep(cli.given(o.loss.box.kind), {&o.loss.box_weight});
+  keep(had_limit || cli.given(o.data.stage.limit_bytes), {&o.data.shuffle});
+  return cli.data_setter(std::move(kept));
 }
 
-Cli::Settings settings_of(const std::string& recipe, const Cli& cli, const RunStart& start) {
-  const auto found = recipes().find(recipe);
-  if (found == recipes().end()) return {};
-  Cli::Settings settings = found->second;
-  leave_out_what_is_given(settings, cli);
-  // --stage-limit may change, the order of the images may not.
-  if (start.before && start.before->contains("stage-limit")) {
-    std::erase_if(settings, [](const auto& one) { return one.first == "shuffle"; });
-  }
-  return settings;
+// Returns a note on a rate alone, which is for the options' optimizer, not for the recipe's.
+std::string note_on_optimizer(const Recipe& recipe, const Cli& cli, const TrainOptions& options) {
+  const auto& kind = options.optimizer.rule.kind;
+  if (!cli.given(options.optimizer.lr) || cli.given(kind)) return "";
+  const TrainOptions plain;
+  TrainOptions whole;
+  recipe.apply(whole, Setter([](const void*) { return true; }));
+  const std::string own = word_of(kOptimizers, whole.optimizer.rule.kind);
+  if (whole.optimizer.rule.kind == plain.optimizer.rule.kind) return "";
+  return cat("optimizer ", word_of(kOptimizers, kind), ", not the recipe's ", own,
+             ", because --lr is given without --optimizer; give --optimizer ", own, " to keep it");
 }
 
-// A rate alone: it is for the options' optimizer, not for the recipe's.
-std::string note_on_optimizer(const std::string& recipe, const Cli& cli,
-                              const TrainOptions& options) {
-  const auto found = recipes().find(recipe);
-  if (found == recipes().end() || !cli.given("lr") || cli.given("optimizer")) return "";
-  for (const auto& [name, value] : found->second) {
-    if (name != "optimizer") continue;
-    return cat("optimizer ", word_of(kOptimizers, options.optimizer.rule.kind),
-               ", not the recipe's ", value,
-               ", because --lr is given without --optimizer; give "
-               "--optimizer ",
-               value, " to keep it");
+// Decides how long the run is and how often it validates and saves. Returns a note, or "".
+std::string decide_length(Cli& cli, TrainOptions& o, const RecipeFacts& facts,
+                          const RunStart& start) {
+  if (start.before) {
+    cli.decide_as_before(o.length.epochs, *start.before);
+    cli.decide_as_before(o.length.steps, *start.before);
+    cli.decide_as_before(o.validation.every_epochs, *start.before);
+    cli.decide_as_before(o.checkpoints.every, *start.before);
+    return "";
   }
-  return "";
-}
-
-// How long, and how often to validate and save.
-RunDefaults length_before(const RunStart& start) {
-  RunDefaults kept;
-  for (const char* name : {"epochs", "steps", "validate-every", "checkpoint-every"}) {
-    const auto stored = start.before->find(name);
-    if (stored != start.before->end()) kept.settings.emplace_back(name, stored->second);
-  }
-  return kept;
-}
-
-RunDefaults length_of(const RecipeFacts& facts, const RunStart& start) {
   const std::int64_t steps = start.steps_per_epoch;
   const std::int64_t epochs = (facts.least_steps + steps - 1) / steps;
-  if (epochs <= facts.epochs) return {.settings = {{"epochs", cat(facts.epochs)}}};
+  cli.decide(o.length.epochs, std::max<std::int64_t>(epochs, facts.epochs));
+  if (epochs <= facts.epochs) return "";
   const std::int64_t period = (epochs + kValidations - 1) / kValidations;
-  return {.settings = {{"epochs", cat(epochs)},
-                       {"validate-every", cat(period)},
-                       {"checkpoint-every", cat(period, "epochs")}},
-          .notes = {cat(counted(epochs, "epoch"), ", chosen because ", facts.epochs,
-                        " of a set this small are ", counted(facts.epochs * steps, "step"),
-                        " only (want ", facts.least_steps, "); validates and saves every ",
-                        counted(period, "epoch"), "; --epochs sets another number")}};
-}
-
-void append(RunDefaults& all, const RunDefaults& more) {
-  all.settings.insert(all.settings.end(), more.settings.begin(), more.settings.end());
-  all.notes.insert(all.notes.end(), more.notes.begin(), more.notes.end());
+  cli.decide(o.validation.every_epochs, static_cast<int>(period));
+  cli.decide(o.checkpoints.every, cat(period, "epochs"));
+  return cat(counted(epochs, "epoch"), ", chosen because ", facts.epochs,
+             " of a set this small are ", counted(facts.epochs * steps, "step"), " only (want ",
+             facts.least_steps, "); validates and saves every ", counted(period, "epoch"),
+             "; --epochs sets another number");
 }
 
 std::string listed(const std::vector<std::int64_t>& steps) {
@@ -149,40 +129,44 @@ std::string rate_text(double rate) {
   return text;
 }
 
-RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunStart& start) {
-  RunDefaults result;
-  std::string recipe = options.recipe;
-  if (recipe == kFinetuneRecipe && !start.before && options.from_scratch()) {
-    throw Error(ErrorKind::kConfig,
-                cat("--recipe ", recipe, ": begins with a trained detector, --init is missing"),
-                "give --init coco-v2, a run's folder or a checkpoint");
+std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunStart& start) {
+  std::vector<std::string> notes;
+  const auto add = [&](const std::string& note) {
+    if (!note.empty()) notes.push_back(note);
+  };
+  const bool is_mlperf = options.recipe == kMlperfRecipe;
+  if (options.recipe == kFinetuneRecipe && !start.before && options.from_scratch()) {
+    throw Error(
+        ErrorKind::kConfig,
+        cat("--recipe ", options.recipe, ": begins with a trained detector, --init is missing"),
+        "give --init coco-v2, a run's folder or a checkpoint");
   }
-  if (recipe == kAutoRecipe) {
-    std::string note;
-    std::tie(recipe, note) = start.before ? recipe_before(start) : choose_recipe(options, start);
-    if (!note.empty()) result.notes.push_back(note);
-    result.settings = settings_of(recipe, cli, start);
-    note = note_on_optimizer(recipe, cli, options);
-    if (!note.empty()) result.notes.push_back(note);
-    result.settings.emplace_back("recipe", recipe);
+  if (options.recipe == kAutoRecipe) {
+    const auto [name, why] =
+        start.before ? recipe_before(cli, options, *start.before) : choose_recipe(options, start);
+    add(why);
+    if (const Recipe* const recipe = find_recipe(name)) {
+      add(note_on_optimizer(*recipe, cli, options));
+      recipe->apply(options, recipe_setter(cli, options, start));
+    }
+    cli.reopen(options.recipe);
+    cli.decide(options.recipe, name);
   }
-  if (recipe == kMlperfRecipe && options.model.init.empty() && !start.before) {
-    result.notes.push_back(
-        "recipe mlperf from scratch: the benchmark begins with a ResNeXt-50 of ImageNet, --init "
+  if (is_mlperf && options.model.init.empty() && !start.before) {
+    add("recipe mlperf from scratch: the benchmark begins with a ResNeXt-50 of ImageNet, --init "
         "imagenet-v1-resnext50_32x4d");
   }
-  const RecipeFacts facts = facts_of_recipe(recipe);
-  if (facts.fits_data) {
-    result.settings.insert(result.settings.end(),
-                           {{"warmup-steps", "auto"}, {"lr-drop-at", "16/26,22/26"}});
-    if (!cli.given("lr")) result.settings.emplace_back("lr-scaling", "linear");
-    if (!options.length.epochs && !options.length.steps) {
-      append(result, start.before ? length_before(start) : length_of(facts, start));
-    }
+  const RecipeFacts facts = facts_of_recipe(options.recipe);
+  if (!facts.fits_data) return notes;
+  cli.decide(options.schedule.warmup_steps, std::nullopt);
+  cli.decide(options.schedule.drop_at, std::vector<std::string>{"16/26", "22/26"});
+  if (!cli.given(options.optimizer.lr)) {
+    cli.decide(options.optimizer.lr_scaling, LrScaling::kLinear);
   }
-  std::erase_if(result.settings,
-                [&](const auto& one) { return one.first != "recipe" && cli.given(one.first); });
-  return result;
+  if (!options.length.epochs && !options.length.steps) {
+    add(decide_length(cli, options, facts, start));
+  }
+  return notes;
 }
 
 std::string course_of(const TrainOptions& options, std::int64_t steps_per_epoch) {

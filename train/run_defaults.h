@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,17 +23,13 @@ struct RunStart {
   bool has_tiles = false;     // `image_count` is that of tiles with boxes
   bool has_detector = false;  // --init brings a detector, with pyramid and heads
   // Options of the run that continues, as a command line would have them; nothing: a new run.
-  std::optional<std::map<std::string, std::string>> before = {};
+  std::optional<OptionTexts> before = {};
 };
 
-struct RunDefaults {
-  Cli::Settings settings = {};          // for Cli::assign
-  std::vector<std::string> notes = {};  // what was chosen and why, a line each
-};
-
-// `cli` has parsed `options`, which have the global batch of the job (TrainOptions::for_ranks).
-// Options that are given are not among the settings. --anchor-sizes is for the caller.
-RunDefaults run_defaults(const Cli& cli, const TrainOptions& options, const RunStart& start);
+// Sets the recipe, the length and what goes with them in `options`, which `cli` has parsed, as far
+// as they are not given. Returns what was chosen and why, a line each. Throws kConfig for a recipe
+// without the weights that it begins with.
+std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunStart& start);
 
 // A learning rate in words: four digits are enough.
 std::string rate_text(double rate);

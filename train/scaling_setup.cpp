@@ -9,7 +9,7 @@ namespace {
 
 std::string min_sides_text(const TrainOptions& options) {
   std::string text;
-  for (const auto side : options.data.min_sides_px) text += cat(text.empty() ? "" : ",", side);
+  for (const auto side : options.drawn_sides()) text += cat(text.empty() ? "" : ",", side);
   return text.empty() ? "one" : text;
 }
 

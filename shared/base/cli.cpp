@@ -12,7 +12,6 @@
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/foreign_options.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/url.h"
@@ -22,8 +21,6 @@ namespace retina {
 namespace {
 
 namespace po = boost::program_options;
-
-constexpr const char* kOfFile = "config";  // the source of a value
 
 [[noreturn]] void fail_value(const std::string& name, const std::string& got,
                              const std::string& want) {
@@ -168,19 +165,78 @@ std::string text_of(const JsonView& view) {
   return shortest(view.as_double());
 }
 
+// A member of an object, with its values as a command line has them: unset for null.
+struct Member {
+  std::string name{};
+  std::optional<std::vector<std::string>> values{};
+};
+
+std::vector<Member> members_of(const JsonView& object, const std::string& source) {
+  std::vector<Member> members;
+  for (const auto& one : object.raw().GetObject()) {
+    Member& member = members.emplace_back();
+    member.name.assign(one.name.GetString(), one.name.GetStringLength());
+    const JsonView item(one.value, cat(source, ": ", member.name));
+    if (item.raw().IsNull()) continue;
+    member.values.emplace();
+    const std::size_t count = item.raw().IsArray() ? item.size() : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      member.values->push_back(text_of(item.raw().IsArray() ? item.at(i) : item));
+    }
+  }
+  return members;
+}
+
+// Returns "batch-size" of "Batch_Size".
+std::string foreign_name(std::string name) {
+  for (char& c : name) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '_' || c == '.') c = '-';
+  }
+  return name;
+}
+
+bool has_word(const std::string& words, const std::string& word) {
+  return cat(" ", words, " ").find(cat(" ", word, " ")) != std::string::npos;
+}
+
 std::string without_dashes(std::string name) {
   return name.erase(0, name.find_first_not_of('-'));
 }
 
-// Returns "overlap" of the part "tile-overlap" of "tile".
-std::string key_of_part(const std::string& name, const OptionRules& rules) {
-  const std::string prefix = rules.part_of + "-";
-  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-}
-
 // Returns a message's name of an option: "tile overlap" of that part.
 std::string shown_name(const std::string& name, const OptionRules& rules) {
-  return rules.part_of.empty() ? name : cat(rules.part_of, " ", key_of_part(name, rules));
+  return rules.part_of.empty() ? name : cat(rules.part_of, " ", rules.key_of_part(name));
+}
+
+// Returns the insertions, deletions and substitutions that turn `a` into `b` (Levenshtein).
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// Returns the first candidate with the smallest edit distance to `name`; "" when none is near: more
+// than half of its letters, and two, would have to change.
+std::string nearest_match(const std::string& name, const std::vector<std::string>& candidates) {
+  std::string nearest;
+  std::size_t best = name.size() / 2 + 2;
+  for (const auto& candidate : candidates) {
+    const std::size_t distance = edit_distance(name, candidate);
+    if (distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
 }
 
 std::string bytes_text(std::uint64_t value) {
@@ -212,6 +268,7 @@ void Cli::add_option(const std::string& name, Target target, const std::string& 
         add({.name = name,
              .value_name = value_name,
              .help = help,
+             .target = value,
              .assign =
                  [name = shown_name(name, rules), value, rules](const std::string& text) {
                    T parsed = parse_value<T>(name, text);
@@ -252,6 +309,7 @@ void Cli::flag(const std::string& name, bool& target, const std::string& help,
                const OptionRules& rules) {
   add({.name = name,
        .help = help,
+       .target = &target,
        .is_flag = true,
        .assign =
            [name, &target](const std::string& text) {
@@ -263,11 +321,12 @@ void Cli::flag(const std::string& name, bool& target, const std::string& help,
        .rules = rules});
 }
 
-void Cli::add_choice(const std::string& name, const std::string& list, const std::string& help,
-                     Words words, const OptionRules& rules) {
+void Cli::add_choice(const std::string& name, const void* target, const std::string& list,
+                     const std::string& help, Words words, const OptionRules& rules) {
   add({.name = name,
        .value_name = list,
        .help = help,
+       .target = target,
        .assign =
            [name = shown_name(name, rules), list,
             take = std::move(words.take)](const std::string& text) {
@@ -282,41 +341,70 @@ void Cli::add_choice(const std::string& name, const std::string& list, const std
        .rules = rules});
 }
 
-void Cli::preset(const std::string& name, std::string& target,
-                 std::map<std::string, Settings> presets, const std::string& help,
-                 const OptionRules& rules) {
+void Cli::preset(const std::string& name, std::string& target, Presets presets,
+                 const std::string& help, const OptionRules& rules) {
   std::vector<std::string> values = {"none"};
   if (target != values.front()) values.insert(values.begin(), target);
   for (const auto& [value, settings] : presets) values.push_back(value);
   choice(name, target, plain_choices(values), help, rules);
-  presets_.push_back([presets = std::move(presets), &target]() -> const Settings* {
-    const auto found = presets.find(target);
-    return found == presets.end() ? nullptr : &found->second;
+  presets_.push_back([presets = std::move(presets), &target](const Setter& set) {
+    for (const auto& [value, settings] : presets) {
+      if (value == target) settings(set);
+    }
   });
 }
 
-void Cli::imply(std::function<const Settings*()> settings) {
-  presets_.push_back(std::move(settings));
+Setter Cli::setter(Origin origin) {
+  return Setter([this, origin](const void* target) {
+    Option& row = row_of(target);
+    if (is_given(row)) return false;
+    row.origin = origin;
+    return true;
+  });
+}
+
+Setter Cli::data_setter(std::set<const void*> kept) {
+  return Setter([this, kept = std::move(kept)](const void* target) {
+    Option& row = row_of(target);
+    if (is_given(row) || kept.contains(target)) return false;
+    row.origin = Origin::kData;
+    return true;
+  });
 }
 
 void Cli::apply_presets() {
-  for (const auto& chosen : presets_) {
-    const Settings* settings = chosen();
-    if (settings == nullptr) continue;
-    for (const auto& [name, text] : *settings) {
-      const Option* option = find(name);
-      RETINA_CHECK(option != nullptr, "a preset for the unknown option ", name);
-      if (!given(name)) option->assign(text);
-    }
+  for (const auto& preset : presets_) preset(setter(Origin::kPreset));
+  if (implied_) implied_(setter(Origin::kDefault));
+}
+
+bool Cli::assign_stored(Option& row, const OptionTexts& before) {
+  const auto stored = before.find(row.name);
+  if (stored == before.end()) return false;
+  if (is_given(row)) return true;
+  row.assign(stored->second);
+  row.origin = Origin::kData;
+  return true;
+}
+
+std::string Cli::decisions() const {
+  JsonWriter json;
+  json.begin_object();
+  for (const Option& option : options_) {
+    if (option.origin == Origin::kData) json.key(option.name).raw(option.json());
+  }
+  return json.end_object().text();
+}
+
+void Cli::take_decisions(const std::string& json) {
+  const JsonFile file = JsonFile::parse(json, "decisions");
+  for (const auto& [name, values] : members_of(file.root(), "decisions")) {
+    Option& option = *find(name);
+    option.assign(values ? show_value(*values) : kAuto);
+    option.origin = Origin::kData;
   }
 }
 
-void Cli::assign(const Settings& settings) {
-  for (const auto& [name, text] : settings) {
-    const Option* option = find(name);
-    RETINA_CHECK(option != nullptr, "no option ", name, " to assign");
-    option->assign(text);
-  }
+void Cli::check() const {
   for (const auto& check_options : checks_) check_options(*this);
 }
 
@@ -332,6 +420,7 @@ void Cli::add_bytes(const std::string& name, T& target, const std::string& help,
   add({.name = name,
        .value_name = "BYTES",
        .help = help,
+       .target = &target,
        .assign =
            [name, &target, rules](const std::string& text) {
              const std::uint64_t parsed = parse_bytes(name, text);
@@ -358,6 +447,7 @@ void Cli::pair(const std::string& name, std::array<std::string, 2>& target,
   add({.name = name,
        .value_name = value_names,
        .help = help,
+       .target = &target,
        .show = [&target] { return target[0].empty() ? "" : cat(target[0], ' ', target[1]); },
        .json =
            [&target] {
@@ -380,8 +470,12 @@ void Cli::list(const std::string& name, std::vector<std::string>& target,
   add({.name = name,
        .value_name = value_names,
        .help = help,
+       .target = &target,
        .show = [&target] { return show_value(target); },
-       .json = [&target] { return target.empty() ? "null" : json_value(target); },
+       .json = [&target]() -> std::string {
+         if (target.empty()) return "null";
+         return target.size() == 1 ? json_value(target.front()) : json_value(target);
+       },
        .assign_values = [&target](const std::vector<std::string>& values) { target = values; },
        .repeats = true,
        .rules = rules});
@@ -392,10 +486,24 @@ void Cli::validate(std::function<void(const Cli&)> check) {
 }
 
 const Cli::Option* Cli::find(const std::string& name) const {
-  for (const auto& option : options_) {
-    if (option.name == name) return &option;
-  }
-  return nullptr;
+  const auto found = std::find_if(options_.begin(), options_.end(),
+                                  [&](const Option& option) { return option.name == name; });
+  return found == options_.end() ? nullptr : &*found;
+}
+
+Cli::Option* Cli::find(const std::string& name) {
+  return const_cast<Option*>(std::as_const(*this).find(name));
+}
+
+const Cli::Option& Cli::row_of(const void* target) const {
+  const auto found = std::find_if(options_.begin(), options_.end(),
+                                  [&](const Option& option) { return option.target == target; });
+  RETINA_CHECK(found != options_.end(), "a value that no option has");
+  return *found;
+}
+
+Cli::Option& Cli::row_of(const void* target) {
+  return const_cast<Option&>(std::as_const(*this).row_of(target));
 }
 
 bool Cli::has_what_it_needs(const Option& option) const {
@@ -442,13 +550,13 @@ void Cli::fail_unknown(const std::string& name) const {
     const std::string& whole = known->rules.part_of;
     throw Error(ErrorKind::kUsage, cat(shown, ": is a part of --", whole),
                 cat("give --", whole, " ", find(whole)->value_name, ",",
-                    key_of_part(name, known->rules), "=VALUE"));
+                    known->rules.key_of_part(name), "=VALUE"));
   }
   if (known != nullptr) {
     throw Error(ErrorKind::kUsage, cat(shown, ": is for recipes and --config FILE.json only"),
                 cat("write {\"", name, "\": ...} into a file and give it by --config"));
   }
-  const std::string answer = foreign_option_answer(program_, name);
+  const std::string answer = foreign_answer(name);
   if (!answer.empty()) throw Error(ErrorKind::kUsage, cat("unknown option ", shown, ": ", answer));
   const std::string nearest = nearest_match(name, option_names());
   throw Error(
@@ -456,21 +564,36 @@ void Cli::fail_unknown(const std::string& name) const {
       nearest.empty() ? cat("run ", program_, " --help") : cat("did you mean --", nearest, "?"));
 }
 
+// Returns the answer to another tool's option, or to a value of it, "format=xml"; "" for a name
+// that no row has.
+std::string Cli::foreign_answer(const std::string& name) const {
+  const std::string wanted = foreign_name(name);
+  for (const Option& option : options_) {
+    if (!has_word(option.rules.foreign, wanted)) continue;
+    return cat("here it is --", option.name, option.rules.remark.empty() ? "" : " ",
+               option.rules.remark);
+  }
+  for (const auto& [names, text] : answers_) {
+    if (has_word(names, wanted)) return text.starts_with("--") ? cat("here it is ", text) : text;
+  }
+  return "";
+}
+
 // Sets the parts that stand in the option's values, "overlap=0.3", but for those of a file that the
 // command line has; returns the values without them.
 std::vector<std::string> Cli::take_parts(const Option& option, std::vector<std::string> values,
-                                         const std::string& source) {
+                                         Origin origin) {
   for (const Option& part : options_) {
     if (part.rules.part_of != option.name) continue;
-    const std::string key = key_of_part(part.name, part.rules) + "=";
+    const std::string key = part.rules.key_of_part(part.name) + "=";
     for (std::string& value : values) {
       const std::size_t at = value.starts_with(key) ? 0 : value.find("," + key);
       if (at == std::string::npos) continue;
       const std::size_t begin = at + (at == 0 ? 0 : 1) + key.size();
       const std::size_t end = std::min(value.find(',', begin), value.size());
-      if (!given(part.name)) {
-        set(part.name, {value.substr(begin, end - begin)}, source);
-      } else if (source != kOfFile) {
+      if (!is_given(part)) {
+        set(part.name, {value.substr(begin, end - begin)}, origin);
+      } else if (origin == Origin::kCommandLine) {
         throw Error(ErrorKind::kUsage,
                     cat("--", shown_name(part.name, part.rules), " is given twice"));
       }
@@ -481,12 +604,11 @@ std::vector<std::string> Cli::take_parts(const Option& option, std::vector<std::
   return values;
 }
 
-void Cli::set(const std::string& name, const std::vector<std::string>& given,
-              const std::string& source) {
-  const Option* option = find(name);
+void Cli::set(const std::string& name, const std::vector<std::string>& given, Origin origin) {
+  Option* const option = find(name);
   if (option == nullptr) fail_unknown(name);
   const bool is_empty = std::find(given.begin(), given.end(), "") != given.end();
-  const std::vector<std::string> values = is_empty ? given : take_parts(*option, given, source);
+  const std::vector<std::string> values = is_empty ? given : take_parts(*option, given, origin);
   if (values.empty() && !given.empty()) return;  // parts alone
   for (const std::string& text : values) {
     if (text.empty())
@@ -518,12 +640,13 @@ void Cli::set(const std::string& name, const std::vector<std::string>& given,
     try {
       option->assign(values.at(0));
     } catch (const Error& error) {
-      const std::string answer = foreign_value_answer(program_, name, values.at(0));
+      std::string answer = foreign_answer(cat(name, "=", values.at(0)));
+      if (answer.empty()) answer = foreign_answer(name);
       if (!error.hint().empty() || answer.empty()) throw;
       throw Error(error.kind(), error.what(), answer);
     }
   }
-  given_[name] = source;
+  option->origin = origin;
 }
 
 void Cli::read_config(const std::string& path) {
@@ -533,10 +656,9 @@ void Cli::read_config(const std::string& path) {
   const JsonView root = file.root();
   if (!root.raw().IsObject()) root.fail("want an object of option names and values");
   std::set<std::string> seen;
-  for (const auto& member : root.raw().GetObject()) {
-    const std::string name(member.name.GetString(), member.name.GetStringLength());
-    const JsonView item(member.value, cat(path, ": ", name));
-    if (find(name) == nullptr) fail_unknown(name);
+  for (const auto& [name, given] : members_of(root, path)) {
+    const Option* const option = find(name);
+    if (option == nullptr) fail_unknown(name);
     if (kCommandLineOnly.count(name) != 0) {
       throw Error(ErrorKind::kUsage, cat(path, ": ", name, ": is for the command line only"),
                   "remove it from the file");
@@ -544,18 +666,11 @@ void Cli::read_config(const std::string& path) {
     if (!seen.insert(name).second) {
       throw Error(ErrorKind::kUsage, cat(path, ": ", name, " is given twice"));
     }
-    if (given_.count(name) != 0 || item.raw().IsNull()) continue;  // the command line wins
-    std::vector<std::string> values;
-    if (item.raw().IsArray()) {
-      for (std::size_t i = 0; i < item.size(); ++i) values.push_back(text_of(item.at(i)));
-    } else {
-      values.push_back(text_of(item));
-    }
+    if (option->origin == Origin::kCommandLine || !given) continue;
+    std::vector<std::string> values = *given;
     for (std::string& value : values) value = keep_secrets(value);
-    if (!find(name)->assign_values) {
-      values = {show_value(values)};
-    }
-    set(name, values, kOfFile);
+    if (!option->assign_values) values = {show_value(values)};
+    set(name, values, Origin::kConfig);
   }
 }
 
@@ -563,20 +678,23 @@ void Cli::read_config(const std::string& path) {
 void Cli::declare_common() {
   group("Every program");
   const std::size_t first = options_.size();
-  flag("help", help_, "print this page and exit");
+  flag("help", help_, "print this page and exit; --help=json: the options for programs",
+       {.foreign = "h"});
   flag("version", version_, "print versions and exit");
   flag("check-args", check_args_,
        checked_report_
            ? "validate the options, print what the data decide and, by steps on a few small grey "
              "images, the memory that a rank needs; write nothing, exit"
-           : "parse and validate the options, touch nothing, exit");
-  option("config", config_, "FILE.json", "read options from a JSON object; the command line wins");
+           : "parse and validate the options, touch nothing, exit",
+       {.foreign = "dry-run"});
+  option("config", config_, "FILE.json", "read options from a JSON object; the command line wins",
+         {.foreign = "cfg config-file cfg-options opts args c", .remark = "FILE.json"});
   choice("log-level", log_level_,
          {{"debug", LogLevel::kDebug},
           {"info", LogLevel::kInfo},
           {"warning", LogLevel::kWarning},
           {"error", LogLevel::kError}},
-         "least severe line to log");
+         "least severe line to log", {.foreign = "verbose v debug quiet q"});
   for (std::size_t i = first; i < options_.size(); ++i) options_[i].is_setting = false;
 }
 
@@ -599,6 +717,7 @@ void Cli::read_command_line(int argc, const char* const* argv) {
     const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;  // 0, too, without
     word.replace(value, word.size(), keep_secrets(word.substr(value)));
   }
+  help_json_ = std::erase(words, "--help=json") > 0;
   // Boost's errors become ours, with the option that was probably meant.
   try {
     const auto style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
@@ -616,22 +735,21 @@ void Cli::read_command_line(int argc, const char* const* argv) {
         values.insert(values.end(), item.value.begin(), item.value.end());
         continue;
       }
-      if (given_.count(option.name) != 0) {
+      if (is_given(option)) {
         throw Error(
             ErrorKind::kUsage, cat("--", option.name, " is given twice"),
             option.assign_values ? cat("give all its values after one --", option.name) : "");
       }
-      set(option.name, item.value.empty() ? Values{"true"} : item.value, "command line");
+      set(option.name, item.value.empty() ? Values{"true"} : item.value, Origin::kCommandLine);
     }
-    for (const auto& [name, values] : lists) set(name, values, "command line");
+    for (const auto& [name, values] : lists) set(name, values, Origin::kCommandLine);
   } catch (const po::unknown_option& error) {
     fail_unknown(without_dashes(error.get_option_name()));
   } catch (const po::too_many_positional_options_error&) {
     throw Error(ErrorKind::kUsage, "there is an argument without an option name",
                 cat("run ", program_, " --help"));
   } catch (const po::error_with_option_name& error) {
-    const std::string answer =
-        foreign_option_answer(program_, without_dashes(error.get_option_name()));
+    const std::string answer = foreign_answer(without_dashes(error.get_option_name()));
     throw Error(ErrorKind::kUsage, error.what(),
                 answer.empty() ? cat("run ", program_, " --help") : answer);
   } catch (const po::error& error) {
@@ -642,8 +760,8 @@ void Cli::read_command_line(int argc, const char* const* argv) {
 CliOutcome Cli::parse(int argc, const char* const* argv) {
   declare_common();
   read_command_line(argc, argv);
-  if (help_) {
-    std::cout << help_text() << std::flush;
+  if (help_ || help_json_) {
+    std::cout << (help_ ? help_text() : help_json()) << std::flush;
     return CliOutcome::kDone;
   }
   if (version_) {
@@ -656,7 +774,7 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
   if (!config_.empty()) read_config(config_);
   apply_presets();
   set_log_level(log_level_);
-  for (const auto& check_options : checks_) check_options(*this);
+  check();
   if (check_args_ && checked_report_) std::cout << checked_report_() << std::flush;
   return check_args_ ? CliOutcome::kDone : CliOutcome::kRun;
 }
@@ -664,7 +782,8 @@ CliOutcome Cli::parse(int argc, const char* const* argv) {
 std::vector<EffectiveOption> Cli::effective() const {
   std::vector<EffectiveOption> list;
   for (const auto& option : options_) {
-    if (option.is_setting) list.push_back({option.name, option.json(), option.rules.may_change});
+    if (option.is_setting && !option.rules.is_transient)
+      list.push_back({option.name, option.json(), option.rules.may_change});
   }
   return list;
 }
@@ -675,48 +794,6 @@ std::vector<std::string> Cli::option_names() const {
     if (!option.rules.file_only && option.rules.part_of.empty()) names.push_back(option.name);
   }
   return names;
-}
-
-std::string Cli::help_text() const {
-  constexpr std::size_t kColumn = 34, kWidth = 100;
-  std::string text = cat(program_, ": ", summary_, "\n\nusage:\n");
-  std::istringstream usage(usage_);
-  for (std::string line; std::getline(usage, line);) text += cat("  ", line, "\n");
-  std::string group;
-  for (std::size_t i = 0; i < options_.size(); ++i) {
-    const Option& option = options_[i];
-    if (option.rules.file_only) continue;
-    if (option.group != group) text += cat("\n", group = option.group, ":\n");
-    std::string line = cat("  --", option.name, option.is_flag ? "" : " " + option.value_name);
-    if (!option.rules.part_of.empty()) {
-      line = cat("    ,", key_of_part(option.name, option.rules), "=", option.value_name);
-    }
-    std::string help = option.help;
-    if (!option_texts_[i].empty()) help += cat(" [", option_texts_[i], "]");
-    while (line.size() > kWidth) {  // a long choice
-      const std::size_t end = line.rfind('|', kWidth - 1);
-      if (end == std::string::npos) break;
-      text += line.substr(0, end + 1) + "\n";
-      line = cat("      ", line.substr(end + 1));
-    }
-    if (line.size() + 2 > kColumn) {
-      text += line + "\n";
-      line.clear();
-    }
-    line.resize(kColumn, ' ');
-    std::istringstream words(help);
-    bool first = true;
-    for (std::string word; words >> word; first = false) {
-      if (!first && line.size() + 1 + word.size() > kWidth) {
-        text += line + "\n";
-        line = std::string(kColumn, ' ') + word;
-      } else {
-        line += (first ? "" : " ") + word;
-      }
-    }
-    text += line + "\n";
-  }
-  return text;
 }
 
 }  // namespace retina

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <sstream>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/json.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
@@ -61,8 +63,13 @@ void declare(Cli& cli, Options& options) {
   cli.list("files", options.files, "PATH...", "what to read");
   cli.option_or_auto("shares", options.shares, "LIST", "by level");
   cli.option_or_auto("warmup", options.warmup, "N", "steps");
-  cli.preset("plan", options.plan, {{"long", {{"epochs", "99"}}}}, "settings");
-  cli.preset("recipe", options.recipe, {{"quick", {{"epochs", "2"}, {"lr", "0.5"}}}}, "settings");
+  cli.preset("plan", options.plan,
+             {{"long", [&options](const Setter& set) { set(options.epochs, 99); }}}, "settings");
+  const auto quick = [&options](const Setter& set) {
+    set(options.epochs, 2);
+    set(options.lr, 0.5);
+  };
+  cli.preset("recipe", options.recipe, {{"quick", quick}}, "settings");
 }
 
 class CliTest : public testing::Test {
@@ -114,8 +121,8 @@ TEST_F(CliTest, KeepsTheDefaultsOfWhatIsNotGiven) {
   EXPECT_EQ(options_.lr, 0.01);
   EXPECT_EQ(options_.steps, std::nullopt);
   EXPECT_EQ(options_.limit_bytes, std::nullopt);
-  EXPECT_TRUE(cli_.given("epochs"));
-  EXPECT_FALSE(cli_.given("lr"));
+  EXPECT_TRUE(cli_.given(options_.epochs));
+  EXPECT_FALSE(cli_.given(options_.lr));
 }
 
 TEST_F(CliTest, AnOptionOfTwoValuesTakesBoth) {
@@ -326,8 +333,10 @@ TEST_F(CliTest, HelpShowsGroupsOptionsAndDefaults) {
 TEST_F(CliTest, HelpBreaksALongChoice) {
   Cli cli("program", "", "");
   std::string word(30, 'a'), target = word;
-  std::map<std::string, Cli::Settings> presets;
-  for (const char letter : {'b', 'c', 'd', 'e'}) presets[std::string(30, letter)] = {};
+  Cli::Presets presets;
+  for (const char letter : {'b', 'c', 'd', 'e'}) {
+    presets.emplace_back(std::string(30, letter), [](const Setter&) {});
+  }
   cli.preset("plan", target, presets, "settings");
   std::istringstream lines(cli.help_text());
   std::string whole;
@@ -354,7 +363,7 @@ TEST_F(CliTest, APresetFillsWhatIsNotGiven) {
   parse({"--recipe", "quick", "--lr", "0.25"});
   EXPECT_EQ(options_.epochs, 2);
   EXPECT_EQ(options_.lr, 0.25);
-  EXPECT_FALSE(cli_.given("epochs")) << "nobody said it";
+  EXPECT_FALSE(cli_.given(options_.epochs)) << "nobody said it";
 }
 
 TEST_F(CliTest, APresetYieldsToAndIsChosenByTheConfigFile) {
@@ -401,7 +410,7 @@ TEST_F(CliTest, APresetMayHaveAnotherDefaultThanNone) {
 TEST_F(CliTest, AutoLeavesAnOptionToTheProgram) {
   parse({"--shares", "auto"});
   EXPECT_FALSE(options_.shares.has_value());
-  EXPECT_TRUE(cli_.given("shares"));
+  EXPECT_TRUE(cli_.given(options_.shares));
   EXPECT_THAT(refusal({"--shares", "automatic"}).what(), HasSubstr("want auto or a number"));
   const std::string help = cli_.help_text();
   EXPECT_THAT(help, HasSubstr("--shares LIST|auto"));
@@ -414,14 +423,48 @@ TEST_F(CliTest, AutoLeavesAnOptionToTheProgram) {
   EXPECT_THAT(other.help_text(), HasSubstr("in pixels [800]\n")) << "the text says it itself";
 }
 
-TEST_F(CliTest, AssignsWhatTheDataDecide) {
+TEST_F(CliTest, WhatTheDataDecideReachesTheOtherRanks) {
   parse({"--shares", "auto", "--lr", "0.25"});
-  cli_.assign({{"shares", "3,4"}, {"warmup", "7"}, {"warmup", "auto"}, {"epochs", "5"}});
-  EXPECT_EQ(options_.shares, (std::vector<double>{3, 4}));
-  EXPECT_FALSE(options_.warmup.has_value());
+  cli_.decide(options_.epochs, 5);
+  cli_.decide(options_.lr, 7.0);
+  cli_.decide(options_.shares, std::vector<double>{1});
+  EXPECT_FALSE(options_.shares.has_value()) << "given";
+  cli_.reopen(options_.shares);
+  cli_.decide(options_.shares, std::vector<double>{3, 1 / 3.0});
+  cli_.decide(options_.warmup, std::nullopt);
+  EXPECT_FALSE(cli_.given(options_.epochs)) << "nobody said it";
+
+  Options other;
+  other.warmup = 9;
+  Cli rank("program", "", "");
+  declare(rank, other);
+  rank.take_decisions(cli_.decisions());
+  EXPECT_EQ(other.epochs, 5);
+  EXPECT_EQ(options_.lr, 0.25) << "given";
+  EXPECT_EQ(other.lr, Options{}.lr) << "not decided";
+  EXPECT_EQ(other.shares, options_.shares);
+  EXPECT_FALSE(other.warmup.has_value());
+}
+
+TEST_F(CliTest, ARunThatContinuesKeepsWhatWasDecided) {
+  parse({"--lr", "0.25"});
+  const OptionTexts before = {{"epochs", "5"}, {"lr", "7"}};
+  EXPECT_TRUE(cli_.decide_as_before(options_.epochs, before));
+  EXPECT_TRUE(cli_.decide_as_before(options_.lr, before));
+  EXPECT_FALSE(cli_.decide_as_before(options_.shares, before));
   EXPECT_EQ(options_.epochs, 5);
-  EXPECT_FALSE(cli_.given("epochs")) << "nobody said it";
-  EXPECT_THROW(cli_.assign({{"epochs", "many"}}), Error);
+  EXPECT_EQ(options_.lr, 0.25);
+}
+
+TEST_F(CliTest, HelpAsJsonHasEveryRow) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(parse({"--help=json"}), CliOutcome::kDone);
+  const std::string text = testing::internal::GetCapturedStdout();
+  const JsonFile json = JsonFile::parse(text, "help");
+  const JsonView rows = json.root().at("options");
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < rows.size(); ++i) names.insert(rows.at(i).at("name").as_string());
+  for (const std::string& name : cli_.option_names()) EXPECT_TRUE(names.contains(name)) << name;
 }
 
 TEST_F(CliTest, CheckArgsPrintsTheReportOfRightOptions) {
@@ -534,10 +577,41 @@ TEST_F(Rules, APartOfTheCommandLineWinsOverTheFiles) {
 TEST_F(Rules, APartIsGivenOnce) {
   EXPECT_EQ(refusal({"--sides", "edge=1", "--sides", "9,edge=2"}), "--sides edge is given twice");
 }
-TEST_F(Rules, AssignedValuesAreChecked) {
+TEST_F(Rules, DecidedValuesAreChecked) {
   parse({"--count", "2"});
-  EXPECT_THROW(cli.assign({{"count", "20"}}), Error);
-  EXPECT_THROW(cli.assign({{"width", "7"}}), Error) << "without what it needs";
+  cli.decide(width, 7);
+  EXPECT_THROW(cli.check(), Error) << "without what it needs";
+}
+
+// Other tools' names of options and of values.
+std::string foreign_answer(const char* option, const char* value) {
+  int side = 1;
+  std::string colour, brush = "round";
+  Cli cli("paint", "", "");
+  cli.option("side", side, "PX", "", {.foreign = "img-size", .remark = "in pixels"});
+  cli.option("colour", colour, "NAME", "");
+  cli.choice("brush", brush, plain_choices({"round", "flat"}), "");
+  cli.foreign("mosaic", "images are not mixed");
+  cli.foreign("hue brush=fan", "--colour NAME,hue=H");
+  const std::array<const char*, 3> words = {"paint", option, value};
+  try {
+    cli.parse(static_cast<int>(words.size()), words.data());
+  } catch (const Error& error) {
+    return cat(error.what(), "; ", error.hint());
+  }
+  return "";
+}
+
+TEST(ForeignNames, AreAnsweredWithOurs) {
+  EXPECT_THAT(foreign_answer("--Img_Size", "3"), HasSubstr("here it is --side in pixels"));
+  EXPECT_THAT(foreign_answer("--mosaic", "1"), HasSubstr("--mosaic: images are not mixed"));
+  EXPECT_THAT(foreign_answer("--hue", "1"), HasSubstr("here it is --colour NAME,hue=H"));
+  EXPECT_THAT(foreign_answer("--brush", "fan"), HasSubstr("here it is --colour NAME,hue=H"));
+}
+
+TEST(ForeignNames, GiveWayToTheNearestOfOurs) {
+  EXPECT_THAT(foreign_answer("--sdie", "3"), HasSubstr("did you mean --side?"));
+  EXPECT_THAT(foreign_answer("--zzzzzzzzzzzz", "3"), HasSubstr("run paint --help"));
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TrainOptions small_options(Task task) {
   options.task = task;
   options.data.synthetic = kImages * kSteps;
   options.data.synthetic_size = "64x64";
-  options.data.min_side_px = task == Task::kDetection ? 64 : 32;
+  options.data.min_sides_px = std::vector<std::int64_t>{task == Task::kDetection ? 64 : 32};
   options.data.max_side_px = 64;
   options.data.decode_threads = 1;
   options.model.backbone = task == Task::kDetection ? "resnet18" : kCifarCnn;

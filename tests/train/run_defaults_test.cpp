@@ -23,18 +23,17 @@ struct Command {
     EXPECT_EQ(cli.parse(static_cast<int>(arguments.size()), arguments.data()), CliOutcome::kRun);
   }
   const TrainOptions& on(const RunStart& start) {
-    defaults = run_defaults(cli, options, start);
-    cli.assign(defaults.settings);
-    options.validate();
+    notes = decide_run(cli, options, start);
+    cli.check();
     return options;
   }
 
   TrainOptions options = {};
   Cli cli{"retina-train", "", ""};
-  RunDefaults defaults = {};
+  std::vector<std::string> notes = {};
 };
 
-using Texts = std::map<std::string, std::string>;
+using Texts = OptionTexts;
 
 const RunStart kPhotographs{.image_count = 179, .steps_per_epoch = 12};
 const RunStart kCoco{.image_count = 118'287, .steps_per_epoch = 7393};
@@ -49,10 +48,10 @@ TEST(RunDefaults, OfASmallSetMakeItLongEnoughToReachItsRate) {
   const ScheduleOptions schedule = options.adaptive_schedule(12).schedule;
   EXPECT_EQ(schedule.warmup_steps, 300);
   EXPECT_THAT(schedule.drop_steps, ElementsAre(1846, 2538));
-  ASSERT_EQ(command.defaults.notes.size(), 2U);
-  EXPECT_THAT(command.defaults.notes[0], HasSubstr("recipe small, chosen because 179 images"));
-  EXPECT_THAT(command.defaults.notes[0], HasSubstr("--recipe none"));
-  EXPECT_THAT(command.defaults.notes[1], HasSubstr("250 epochs, chosen because 26"));
+  ASSERT_EQ(command.notes.size(), 2U);
+  EXPECT_THAT(command.notes[0], HasSubstr("recipe small, chosen because 179 images"));
+  EXPECT_THAT(command.notes[0], HasSubstr("--recipe none"));
+  EXPECT_THAT(command.notes[1], HasSubstr("250 epochs, chosen because 26"));
   EXPECT_THAT(course_of(options, 12), HasSubstr("250 epochs of 12 steps, 3000 in all; warm-up of "
                                                 "300 steps"));
   EXPECT_THAT(course_of(options, 12), HasSubstr("drops at steps 1846 and 2538"));
@@ -70,7 +69,7 @@ TEST(RunDefaults, OfALargeSetAreTorchvisions) {
   EXPECT_EQ(schedule.warmup_steps, 1000);
   EXPECT_THAT(schedule.drop_steps, ElementsAre(16 * 7393, 22 * 7393));
   EXPECT_EQ(options.effective_lr(), 0.01);
-  EXPECT_THAT(command.defaults.notes, IsEmpty());
+  EXPECT_THAT(command.notes, IsEmpty());
 }
 
 TEST(RunDefaults, FollowTheLengthThatIsGiven) {
@@ -104,7 +103,7 @@ TEST(RunDefaults, TakeTheRecipeOfADetectorsWeightsOnlyForAWholeDetector) {
   EXPECT_EQ(tuned.on(start).recipe, kFinetuneRecipe);
   EXPECT_EQ(tuned.options.length.epochs, 84) << "1000 steps";
   EXPECT_LT(tuned.options.effective_lr(), 0.01);
-  EXPECT_THAT(tuned.defaults.notes[0], HasSubstr("recipe finetune"));
+  EXPECT_THAT(tuned.notes[0], HasSubstr("recipe finetune"));
   Command backbone({"--init", "resnet.pt"});
   EXPECT_EQ(backbone.on(kPhotographs).recipe, kAutoRecipe);
   EXPECT_EQ(backbone.options.length.epochs, 125) << "1500 steps";
@@ -119,7 +118,7 @@ TEST(RunDefaults, ScaleTheLearningRateWithTheBatchUnlessItIsGiven) {
   EXPECT_DOUBLE_EQ(plain.on(kCoco).effective_lr(), 0.0025);
   Command given({"--images-per-step", "4", "--lr", "0.01"});
   EXPECT_EQ(given.on(kCoco).effective_lr(), 0.01);
-  Command unscaled({"--images-per-step", "4", "--lr-scaling", "none"});
+  Command unscaled({"--images-per-step", "4", "--lr", "scaling=none"});
   EXPECT_EQ(unscaled.on(kCoco).effective_lr(), 0.01);
 }
 
@@ -128,7 +127,7 @@ TEST(RunDefaults, KeepOptimizerAndRateTogether) {
   Command rate({"--lr", "0.02"});
   EXPECT_EQ(rate.on(kPhotographs).optimizer.rule.kind, OptimizerKind::kSgd);
   EXPECT_EQ(rate.options.effective_lr(), 0.02);
-  EXPECT_THAT(rate.defaults.notes, Contains(HasSubstr("optimizer sgd, not the recipe's adamw")));
+  EXPECT_THAT(rate.notes, Contains(HasSubstr("optimizer sgd, not the recipe's adamw")));
   Command rule({"--optimizer", "sgd"});
   EXPECT_EQ(rule.on(kPhotographs).effective_lr(), 0.01);
   EXPECT_EQ(rule.options.recipe, kSmallRecipe);
@@ -140,7 +139,7 @@ TEST(RunDefaults, OfLossesAndOrderGiveWayToWhatIsGiven) {
   EXPECT_EQ(plain.on(kPhotographs).loss.class_loss, ClassLossKind::kQualityFocal);
   EXPECT_EQ(plain.options.loss.box_weight, 2);
   EXPECT_EQ(plain.options.data.shuffle, Shuffle::kGlobal);
-  Command alpha({"--focal-alpha", "0.5"});
+  Command alpha({"--class-loss", "alpha=0.5"});
   EXPECT_EQ(alpha.on(kPhotographs).loss.class_loss, ClassLossKind::kFocal);
   EXPECT_EQ(alpha.options.loss.box_weight, 2);
   Command box({"--box-loss", "smooth-l1"});
@@ -152,15 +151,15 @@ TEST(RunDefaults, OfLossesAndOrderGiveWayToWhatIsGiven) {
 
 TEST(RunDefaults, LeaveNamedRecipesAlone) {
   std::vector<std::string> names = {kNoRecipe};
-  for (const auto& [name, settings] : recipes()) {
-    if (!facts_of_recipe(name).fits_data) names.push_back(name);
+  for (const Recipe& recipe : recipes()) {
+    if (!recipe.facts.fits_data) names.push_back(recipe.name);
   }
   ASSERT_EQ(names.size(), 9U);
   for (const std::string& name : names) {
     Command command({"--recipe", name.c_str(), "--init", "none"});
     command.on(kPhotographs);
-    EXPECT_THAT(command.defaults.settings, IsEmpty()) << name;
-    EXPECT_THAT(command.defaults.notes, IsEmpty()) << name;
+    EXPECT_EQ(command.cli.decisions(), "{}") << name;
+    EXPECT_THAT(command.notes, IsEmpty()) << name;
   }
 }
 
@@ -214,7 +213,7 @@ TEST(RunDefaults, OfARunThatContinuesAreThoseItBeganWith) {
   EXPECT_EQ(same.options.data.shuffle, Shuffle::kGlobal);
   EXPECT_EQ(same.options.length.epochs, 250);
   EXPECT_EQ(same.options.validation.every_epochs, 10);
-  EXPECT_THAT(same.defaults.notes, ElementsAre("recipe small, as the run began"));
+  EXPECT_THAT(same.notes, ElementsAre("recipe small, as the run began"));
   Command longer({"--epochs", "300"});
   EXPECT_EQ(longer.on(start).length.epochs, 300);
   EXPECT_EQ(longer.options.recipe, kSmallRecipe);
@@ -241,7 +240,7 @@ TEST(RunDefaults, OfClassifiersAndSpeedTests) {
   Cli cli("retina-train", "", "");
   declare_options(cli, options);
   cli.parse(static_cast<int>(words.size()), words.data());
-  cli.assign(run_defaults(cli, options, {.image_count = 32, .steps_per_epoch = 2}).settings);
+  decide_run(cli, options, {.image_count = 32, .steps_per_epoch = 2});
   EXPECT_EQ(options.recipe, kNoRecipe);
   EXPECT_EQ(options.total_steps(2), 2);
 }

@@ -40,8 +40,6 @@ bool names_weights(const std::string& init);
 std::string validation_identity(const std::string& fingerprint, std::int64_t images,
                                 std::size_t image_count);
 
-// Options as a command line would have them; those that are unset are left out.
-using OptionTexts = std::map<std::string, std::string>;
 // `options`: an object of all options, as config.json and checkpoints hold one.
 OptionTexts option_texts(const JsonView& options);
 
