@@ -277,9 +277,9 @@ std::string Conversion::cost_of_int8(ConvertedModel exact, ConvertedModel rounde
                counted(before.image_count, "image"), " of ", data, " contain no objects\n");
   }
   if (after.metric < before.metric - kMostLost) {
-    log_warning(options_.output, ": int8 lowers ", before.name, " by ",
-                before.metric - after.metric,
-                "; more --calibration-images may help, or --weights f16");
+    log_warning(
+        options_.output, ": int8 lowers ", before.name, " by ", before.metric - after.metric,
+        "; more images for it (--weights int8,calibration=COUNT) may help, or --weights f16");
   }
   return cat("verification: ", before.name, " on ", counted(before.image_count, "image"), " of ",
              data, ": ", before.metric, " with f32, ", after.metric, " with int8\n");

@@ -176,8 +176,7 @@ void InspectOptions::validate() const {
   const std::string drawn = lower_case(draw);
   refuse_if(!drawn.empty() && !drawn.ends_with(".jpg") && !drawn.ends_with(".jpeg"),
             cat("--draw ", draw, ": a JPEG is drawn (want OUT.jpg)"));
-  refuse_if(!draw.empty() && !shows_image(), "--draw: needs --image",
-            "name the image to draw");
+  refuse_if(!draw.empty() && !shows_image(), "--draw: needs --image", "name the image to draw");
 }
 
 }  // namespace retina

@@ -9,7 +9,7 @@
 
 #include "shared/base/memory.h"
 #include "shared/image/resize.h"
-#include "train/job.h"
+#include "train/start/job.h"
 #include "train/step/replica.h"
 
 namespace retina {

@@ -130,7 +130,7 @@ void TrainingRun::resume(const Checkpoint& checkpoint, const std::string& source
     return options.schedule_of(
         {.total_steps = total_steps, .steps_per_epoch = state.steps_per_epoch()});
   };
-  log_info(change_of_course(schedule(total_before), schedule(state.total_steps()), state.step()));
+  log_info(length_change_text(schedule(total_before), schedule(state.total_steps()), state.step()));
 }
 
 void TrainingRun::initialise_from(const Checkpoint& checkpoint, const std::string& source) {

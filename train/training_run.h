@@ -8,13 +8,13 @@
 #include <optional>
 #include <string>
 
-#include "train/job.h"
 #include "train/memory_need.h"
 #include "train/monitor/monitor.h"
 #include "train/monitor/validation.h"
 #include "train/plan/step_loader.h"
 #include "train/run/saving.h"
 #include "train/run/training_state.h"
+#include "train/start/job.h"
 #include "train/step/replica.h"
 #include "train/step/replica_check.h"
 

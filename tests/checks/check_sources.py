@@ -6,6 +6,7 @@ names      no two types of the product share a name: linked into one program, on
            get the other's functions (C++'s one-definition rule)
 readme     CONTRIBUTING.md's map of folders names exactly the folders there are, as do a folder's maps of folders
 leftovers  no unfinished business in the sources
+options    every option that a message names is a row of a program's table; its name as a key stands there alone
 budget     code lines, options and words of pages are at most those of tests/checks/budget.txt
 """
 
@@ -60,10 +61,13 @@ LAYERS = {
         "shared/comm", "shared/data", "shared/model", "shared/evaluation/score",
         "shared/evaluation/explain", "shared/evaluation/predict", "shared/report", "train/plan",
         "train/reduce", "train/step", "train/run", "train/scaling"],
+    "train/start": ["shared/base", "shared/shard", "shared/image", "shared/anchor", "shared/comm", "shared/watch",
+        "shared/job", "shared/data", "shared/model", "shared/checkpoint", "train/augment", "train/plan", "train/schedule",
+        "train/reduce", "train/step", "train/run", "train/scaling", "train/monitor"],
     "train": ["shared/base", "shared/shard", "shared/image", "shared/anchor", "shared/comm",
         "shared/watch", "shared/job", "shared/data", "shared/ops", "shared/model", "shared/checkpoint",
         "train/augment", "train/plan", "train/schedule", "train/reduce", "train/step", "train/run",
-        "train/scaling", "train/monitor"],
+        "train/scaling", "train/monitor", "train/start"],
     "evaluate": ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/comm",
         "shared/watch", "shared/job", "shared/data", "shared/ops", "shared/model", "shared/onnx",
         "shared/checkpoint", "shared/evaluation/score", "shared/evaluation/explain",
@@ -210,6 +214,29 @@ def check_leftovers(root):
                 yield f"{name}:{number}: {line.strip()[:80]}"
 
 
+TABLES = ("preprocess/app.cpp", "train/start/declare_options.cpp", "train/augment/augment_choice.cpp",
+          "evaluate/options.cpp", "convert/options.cpp", "shared/base/cli.cpp")
+# Of other programs: retina-launch, docker run, srun, tensorboard.
+FOREIGN_OPTIONS = {"restarts", "gpus", "mpi", "logdir"}
+# Files whose formats have settings under the options' names.
+KEYS_OF_FILES = ("convert/convert.cpp", "convert/import/import.cpp", "evaluate/", "preprocess/output_folder.cpp")
+
+
+def check_options(root):
+    row = re.compile(r'(?:option|option_or_auto|choice|on_off|flag|list|bytes|pair|preset)\(\s*"([a-z0-9-]+)"')
+    names = {name for table in TABLES for name in row.findall((root / table).read_text())}
+    for path in sources(root, ".cpp", ".h"):
+        if path.parts[0] not in PROGRAMS:
+            continue
+        for number, line in enumerate((root / path).read_text().splitlines(), 1):
+            for text in re.findall(r'"((?:[^"\\]|\\.)*)"', line.split("// ")[0]):
+                for name in re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*)", text):
+                    if name not in names | FOREIGN_OPTIONS:
+                        yield f"{path}:{number}: names --{name}, which is not an option"
+                if "-" in text and text in names and str(path) not in TABLES and not str(path).startswith(KEYS_OF_FILES):
+                    yield f"{path}:{number}: the name \"{text}\" stands in an option's row alone"
+
+
 PROGRAMS = ("preprocess", "train", "evaluate", "convert", "shared")
 
 
@@ -247,7 +274,7 @@ def check_budget(root):
 def main():
     rule, root = sys.argv[1], Path(sys.argv[2])
     checks = {"format": check_format, "layers": check_layers, "names": check_names, "readme": check_readme,
-              "leftovers": check_leftovers, "budget": check_budget}
+              "leftovers": check_leftovers, "options": check_options, "budget": check_budget}
     violations = list(checks[rule](root))
     for violation in violations:
         print(violation)

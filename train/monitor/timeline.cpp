@@ -61,7 +61,7 @@ StepWindow parse_step_window(const std::string& option, const std::string& text)
     return {.first = pair->first, .last = pair->second};
   }
   throw Error(ErrorKind::kUsage,
-              cat("--", option, ": bad value (got ", text, ", want FROM:TO with 1 <= FROM <= TO)"));
+              cat(option, ": bad value (got ", text, ", want FROM:TO with 1 <= FROM <= TO)"));
 }
 
 Timeline::Timeline(const StepWindow& window, std::size_t most_spans)

@@ -39,7 +39,7 @@ double parse_duration_s(const std::string& option, const std::string& text) {
   const bool in_range = count > 0 && count * unit_s <= kMostDays * 86400;
   if (result.ec != std::errc() || unit_s == 0 || !in_range) {
     throw Error(ErrorKind::kUsage,
-                cat("--", option, ": bad value (got \"", text,
+                cat(option, ": bad value (got \"", text,
                     "\", want for example 90s, 30min, 4h or 2days, up to 36500days)"));
   }
   return count * unit_s;

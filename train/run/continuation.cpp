@@ -74,8 +74,7 @@ void check_asked_for(const RunDir& dir, const Found& newest, const std::string& 
 
 void check_keeps(const RunDir& dir, const StartFile& source) {
   if (!dir.has_checkpoint(source.file)) return;
-  throw Error(ErrorKind::kConfig,
-              cat("--overwrite would remove --", source.option, " ", source.file),
+  throw Error(ErrorKind::kConfig, cat("--overwrite would remove ", source.option, " ", source.file),
               "copy it out of the folder first, or choose another --output");
 }
 

@@ -41,7 +41,7 @@ void check_asked_for(const RunDir& dir, const Found& newest, const std::string& 
 
 // A file that training starts from, as the command line names it.
 struct StartFile {
-  const char* option;  // without the dashes
+  const char* option;  // "--init"
   const std::string& file;
 };
 

@@ -44,19 +44,19 @@ void check_architecture(const ModelConfig& mine, const InitialModel& initial,
   std::string got, want;  // options that make the model mine, or theirs
   const auto compare = [&](const char* name, const auto& now, const auto& wanted) {
     if (now == wanted) return;
-    got += cat(got.empty() ? "" : " ", "--", name, " ", now);
-    want += cat(want.empty() ? "" : " ", "--", name, " ", wanted);
+    got += cat(got.empty() ? "" : " ", name, " ", now);
+    want += cat(want.empty() ? "" : " ", name, " ", wanted);
   };
-  compare("backbone", mine.backbone, theirs.backbone);
-  compare("norm-eps", shortest(mine.norm_eps), shortest(theirs.norm_eps));
+  compare("--backbone", mine.backbone, theirs.backbone);
+  compare("--norm-eps", shortest(mine.norm_eps), shortest(theirs.norm_eps));
   if (initial.gives_all(mine.task) && mine.task == Task::kDetection) {
     const auto p6 = [](const ModelConfig& config) { return config.p6_from_c5 ? "c5"s : "p5"s; };
-    compare("head-norm", word_of(kHeadNorms, mine.head_norm),
+    compare("--head-norm", word_of(kHeadNorms, mine.head_norm),
             word_of(kHeadNorms, theirs.head_norm));
-    compare("p6", p6(mine), p6(theirs));
-    compare("anchors-per-location", mine.anchors_per_location, theirs.anchors_per_location);
-    compare("fpn-channels", mine.fpn_channels, theirs.fpn_channels);
-    compare("head-convs", mine.head_convs, theirs.head_convs);
+    compare("--p6", p6(mine), p6(theirs));
+    compare("--anchors-per-location", mine.anchors_per_location, theirs.anchors_per_location);
+    compare("--fpn-channels", mine.fpn_channels, theirs.fpn_channels);
+    compare("--head-convs", mine.head_convs, theirs.head_convs);
   }
   if (want.empty()) return;
   throw Error(ErrorKind::kConfig,

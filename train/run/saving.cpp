@@ -109,7 +109,7 @@ void Saving::set_interval() {
   if (input_.options.period) return;
   const CheckpointCost cost{.lost_s = meter_.lost_s(), .write_s = write_s_};
   interval_s_ =
-      checkpoint_interval_s(cost, parse_duration_s("checkpoint-every mtbf", input_.options.mtbf));
+      checkpoint_interval_s(cost, parse_duration_s("--checkpoint-every mtbf", input_.options.mtbf));
   if (interval_s_ < told_interval_s_ * kToldFactor &&
       told_interval_s_ < interval_s_ * kToldFactor) {
     return;

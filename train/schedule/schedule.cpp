@@ -84,7 +84,7 @@ Span parse_span(const std::string& option, const std::string& text) {
     span.unit = Span::Unit::kMinutes;
   } else {
     throw Error(ErrorKind::kUsage,
-                cat("--", option, ": bad value (got \"", text,
+                cat(option, ": bad value (got \"", text,
                     "\", want for example 1epoch, 500steps or 10min, up to ", kMostInSpan, ")"));
   }
   return span;

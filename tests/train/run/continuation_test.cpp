@@ -6,8 +6,8 @@
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
-#include "train/options.h"
 #include "train/run/run_state.h"
+#include "train/start/options.h"
 
 namespace retina {
 namespace {

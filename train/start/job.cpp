@@ -1,4 +1,4 @@
-#include "train/job.h"
+#include "train/start/job.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,10 +12,10 @@
 #include "shared/checkpoint/run_folder.h"
 #include "shared/checkpoint/sealed_file.h"
 #include "shared/job/rank_program.h"
-#include "train/initial_model.h"
-#include "train/recipes.h"
 #include "train/run/initial_weights.h"
 #include "train/run/run_state.h"
+#include "train/start/initial_model.h"
+#include "train/start/recipes.h"
 
 namespace retina {
 namespace {
@@ -43,8 +43,8 @@ void check_start_files(const RunDir& dir, const TrainOptions& options) {
                 "the best weights of a run's folder");
   }
   if (!options.checkpoints.overwrite) return;
-  if (options.resumes_file()) check_keeps(dir, {.option = "resume", .file = resume});
-  if (!options.from_scratch()) check_keeps(dir, {.option = "init", .file = options.model.init});
+  if (options.resumes_file()) check_keeps(dir, {.option = "--resume", .file = resume});
+  if (!options.from_scratch()) check_keeps(dir, {.option = "--init", .file = options.model.init});
 }
 
 // Finds the newest checkpoint of the run in the folder, or the file that --resume names, if any.
@@ -335,7 +335,7 @@ void open_run(Job& job) {
   job.dir->write_index();
 }
 
-Outlook outlook(Job& job) {
+ExistingRun existing_run(Job& job) {
   const TrainOptions& options = job.options;
   RunConfig config = make_config(job);
   if (!options.writes()) {
@@ -347,7 +347,7 @@ Outlook outlook(Job& job) {
   job.dir = std::make_unique<RunDir>(options.output, RunDir::Access::kRead);
   check_start(job, config);
   const bool has_run = job.dir->has_run();
-  Outlook result;
+  ExistingRun result;
   if (has_run && options.checkpoints.overwrite) {
     result.text = cat(options.output, ": has a run, which --overwrite removes\n");
   } else if (const std::string what_continues = finished(job); !what_continues.empty()) {
@@ -362,7 +362,7 @@ Outlook outlook(Job& job) {
     };
     const std::int64_t total = options.total_steps(job.data->plan->steps_per_epoch());
     const std::string change =
-        change_of_course(schedule(state.facts.total_steps), schedule(total), state.step);
+        length_change_text(schedule(state.facts.total_steps), schedule(total), state.step);
     result.text = cat(job.found->path, ": continues after step ", state.step, "\n",
                       change.empty() ? "" : cat(change, "\n"));
   } else if (has_run) {

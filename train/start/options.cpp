@@ -1,4 +1,4 @@
-#include "train/options.h"
+#include "train/start/options.h"
 
 #include <cmath>
 #include <cstdio>
@@ -11,17 +11,17 @@
 #include "shared/data/sample_source.h"
 #include "shared/model/network_shape.h"
 #include "train/monitor/timeline.h"
-#include "train/recipes.h"
 #include "train/run/checkpoint_interval.h"
 #include "train/run/run_config.h"
 #include "train/run/saving.h"
+#include "train/start/recipes.h"
 
 namespace retina {
 namespace {
 
 [[noreturn]] void refuse(const std::string& option, const std::string& got,
                          const std::string& want) {
-  throw Error(ErrorKind::kUsage, cat("--", option, ": bad value (got ", got, ", want ", want, ")"));
+  throw Error(ErrorKind::kUsage, cat(option, ": bad value (got ", got, ", want ", want, ")"));
 }
 
 void at_least(const char* option, double got, double least) {
@@ -33,9 +33,9 @@ void check_sources(const TrainOptions& o) {
   o.synthetic_image_size();
   const bool is_synthetic = o.data.synthetic > 0;
   for (const auto& [name, is_missing] :
-       {std::pair{"train", o.data.train.empty()}, {"output", o.output.empty()}}) {
+       {std::pair{"--train", o.data.train.empty()}, {"--output", o.output.empty()}}) {
     if (is_missing && !is_synthetic) {
-      throw Error(ErrorKind::kUsage, cat("--", name, " is missing"), "run retina-train --help");
+      throw Error(ErrorKind::kUsage, cat(name, " is missing"), "run retina-train --help");
     }
   }
   if (is_synthetic && !(o.data.train.empty() && o.validation.shards.empty())) {
@@ -63,7 +63,7 @@ void check_sources(const TrainOptions& o) {
 void check_images(const TrainOptions& o) {
   const TrainOptions::Data& data = o.data;
   if (o.wants_own_sides() && o.classifies()) {
-    refuse("min-side", "auto", "pixels: a classifier's images all become the same square");
+    refuse("--min-side", "auto", "pixels: a classifier's images all become the same square");
   }
   if (!o.model.keep_ratio && o.wants_own_sides()) {
     throw Error(ErrorKind::kConfig,
@@ -71,13 +71,13 @@ void check_images(const TrainOptions& o) {
                 "give the side of the squares in pixels");
   }
   if (o.model.backbone == kCifarCnn && !o.drawn_sides().empty()) {
-    refuse("min-side", "several", "one, as cifar-cnn sees images of one size");
+    refuse("--min-side", "several", "one, as cifar-cnn sees images of one size");
   }
   for (const auto side : o.drawn_sides()) {
-    at_least("min-side", static_cast<double>(side), o.least_side());
+    at_least("--min-side", static_cast<double>(side), o.least_side());
   }
-  at_least("min-side", o.min_side(), o.least_side());
-  at_least("max-side", o.max_side(), o.min_side());
+  at_least("--min-side", o.min_side(), o.least_side());
+  at_least("--max-side", o.max_side(), o.min_side());
   data.augment.options(o.augment_set());
   if (data.sampler == Sampler::kClassBalanced && data.synthetic > 0) {
     throw Error(ErrorKind::kUsage,
@@ -94,7 +94,7 @@ void check_model(const TrainOptions& o) {
                            : "give --sync-bn off or --norm batch: --init freezes it by default");
   }
   if (!is_pyramid_width(model.fpn_channels)) {
-    refuse("fpn-channels", cat(model.fpn_channels),
+    refuse("--fpn-channels", cat(model.fpn_channels),
            cat(kLeastPyramidChannels, " to ", kMostPyramidChannels, " in steps of ", kHeadGroups));
   }
   if (model.anchors_per_location == 1 && !model.anchor_sizes) {
@@ -129,13 +129,13 @@ void check_job(const TrainOptions& o) {
                 "give \"lr-decay\": D in --config; the rate is halved after 1/D steps");
   }
   o.micro_batch_images();
-  parse_step_window("timeline steps", o.monitoring.timeline_steps);
+  parse_step_window("--timeline steps", o.monitoring.timeline_steps);
   if (o.monitoring.preview > 0 && o.data.synthetic > 0) {
     throw Error(ErrorKind::kUsage, "--preview: synthetic images show nothing",
                 "give --train SHARDS, or leave one of the two out");
   }
   o.saving_options();
-  parse_duration_s("checkpoint-every mtbf", o.checkpoints.mtbf);
+  parse_duration_s("--checkpoint-every mtbf", o.checkpoints.mtbf);
   const std::string& resume = o.checkpoints.resume;
   if (resume == "true" || resume == "True" || resume == "1" || resume == "yes") {
     throw Error(ErrorKind::kUsage,
@@ -159,7 +159,7 @@ ImageSize TrainOptions::synthetic_image_size() const {
       std::sscanf(data.synthetic_size.c_str(), "%5dx%5d%c", &size.width, &size.height, &rest) == 2;
   if (!is_whole || std::min(size.width, size.height) < 1 ||
       std::max(size.width, size.height) > kMost) {
-    refuse("synthetic size", data.synthetic_size, cat("WIDTHxHEIGHT, each 1..", kMost));
+    refuse("--synthetic size", data.synthetic_size, cat("WIDTHxHEIGHT, each 1..", kMost));
   }
   return size;
 }
@@ -196,13 +196,13 @@ void TrainOptions::validate() const {
   check_job(*this);
   // Schedule and model check their own values.
   for (const auto& text : schedule.drop_at) {
-    if (parse_span("lr-drop-at", text).unit == Span::Unit::kMinutes) {
-      refuse("lr-drop-at", text, "epochs, steps or a share of the run such as 16/26");
+    if (parse_span("--lr-drop-at", text).unit == Span::Unit::kMinutes) {
+      refuse("--lr-drop-at", text, "epochs, steps or a share of the run such as 16/26");
     }
   }
   model_config(1).validate();
   if (loss.match.background_iou > loss.match.foreground_iou) {
-    refuse("assigner background", shortest(loss.match.background_iou),
+    refuse("--assigner background", shortest(loss.match.background_iou),
            cat("at most foreground, ", shortest(loss.match.foreground_iou)));
   }
 }
@@ -264,7 +264,7 @@ std::optional<int> TrainOptions::micro_batch_images() const {
   if (text == "auto") return std::nullopt;
   const auto images = exact_number<int>(text);
   if (!images || *images < 0 || *images > kMostImages) {
-    refuse("micro-batch", text, cat("auto or 0..", kMostImages));
+    refuse("--micro-batch", text, cat("auto or 0..", kMostImages));
   }
   return images;
 }
@@ -275,7 +275,7 @@ BucketOptions TrainOptions::bucket_options() const {
   if (text == "auto") return result;
   const auto mebibytes = exact_number<double>(text);
   if (!mebibytes || !(*mebibytes > 0 && *mebibytes <= 1e5)) {
-    refuse("bucket-mb", text, "auto or a size in MiB, e.g. 4");
+    refuse("--config bucket-mb", text, "auto or a size in MiB, e.g. 4");
   }
   result.bucket_bytes = static_cast<std::size_t>(std::ceil(*mebibytes * (1 << 20)));
   return result;
@@ -303,9 +303,9 @@ SavingOptions TrainOptions::saving_options() const {
                        .scratch = scratch,
                        .names_last_step = length.steps.has_value()};
   if (checkpoints.every == "auto") return result;
-  result.period = parse_span("checkpoint-every", checkpoints.every);
+  result.period = parse_span("--checkpoint-every", checkpoints.every);
   if (result.period->unit == Span::Unit::kRun) {
-    refuse("checkpoint-every", checkpoints.every, "epochs, steps or minutes");
+    refuse("--checkpoint-every", checkpoints.every, "epochs, steps or minutes");
   }
   return result;
 }
@@ -347,7 +347,7 @@ ScheduleOptions TrainOptions::schedule_of(const RunLength& run) const {
   result.warmup_steps = schedule.warmup_steps.value_or(
       recipe_warmup > 0 ? recipe_warmup : default_warmup_steps(run.total_steps));
   std::vector<Span> drops;
-  for (const auto& text : schedule.drop_at) drops.push_back(parse_span("lr-drop-at", text));
+  for (const auto& text : schedule.drop_at) drops.push_back(parse_span("--lr-drop-at", text));
   result.drop_steps = drop_steps(drops, run, result.warmup_steps);
   result.total_steps = run.total_steps;
   result.decay = schedule.decay.value_or(0);

@@ -1,4 +1,4 @@
-#include "train/run_defaults.h"
+#include "train/start/run_defaults.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
-#include "train/recipes.h"
+#include "train/start/recipes.h"
 
 namespace retina {
 namespace {
@@ -169,7 +169,7 @@ std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunSt
   return notes;
 }
 
-std::string course_of(const TrainOptions& options, std::int64_t steps_per_epoch) {
+std::string length_text(const TrainOptions& options, std::int64_t steps_per_epoch) {
   const std::int64_t total = options.total_steps(steps_per_epoch);
   const ScheduleOptions schedule =
       options.schedule_of({.total_steps = total, .steps_per_epoch = steps_per_epoch});
@@ -182,7 +182,7 @@ std::string course_of(const TrainOptions& options, std::int64_t steps_per_epoch)
              ", then learning rate ", rate_text(schedule.base_lr), ", ", drops_of(schedule));
 }
 
-std::string warning_of_course(const TrainOptions& options, std::int64_t steps_per_epoch) {
+std::string warmup_warning(const TrainOptions& options, std::int64_t steps_per_epoch) {
   const std::int64_t total = options.total_steps(steps_per_epoch);
   const std::int64_t warmup =
       options.schedule_of({.total_steps = total, .steps_per_epoch = steps_per_epoch}).warmup_steps;
@@ -192,8 +192,8 @@ std::string warning_of_course(const TrainOptions& options, std::int64_t steps_pe
              "; give fewer --warmup-steps, or more --epochs");
 }
 
-std::string change_of_course(const ScheduleOptions& before, const ScheduleOptions& now,
-                             std::int64_t step) {
+std::string length_change_text(const ScheduleOptions& before, const ScheduleOptions& now,
+                               std::int64_t step) {
   if (before.total_steps == now.total_steps) return "";
   std::string text =
       cat("continues at step ", step, " with another length: ", counted(now.total_steps, "step"),

@@ -1,4 +1,4 @@
-#include "train/options.h"
+#include "train/start/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include "shared/checkpoint/pretrained.h"
 #include "shared/model/network_shape.h"
 #include "tests/support/test_folder.h"
-#include "train/recipes.h"
 #include "train/run/run_config.h"
 #include "train/run/saving.h"
+#include "train/start/recipes.h"
 
 namespace retina {
 namespace {

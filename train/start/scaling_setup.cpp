@@ -1,4 +1,4 @@
-#include "train/scaling_setup.h"
+#include "train/start/scaling_setup.h"
 
 #include <ATen/Parallel.h>
 

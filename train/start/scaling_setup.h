@@ -4,9 +4,9 @@
 
 #include <c10/core/Device.h>
 
-#include "train/options.h"
 #include "train/plan/training_plan.h"
 #include "train/scaling/scaling_report.h"
+#include "train/start/options.h"
 
 namespace retina {
 

@@ -3,9 +3,9 @@
 #include "shared/base/foreign_names.h"
 #include "shared/checkpoint/pretrained.h"
 #include "shared/model/network_shape.h"
-#include "train/options.h"
-#include "train/recipes.h"
 #include "train/run/run_config.h"
+#include "train/start/options.h"
+#include "train/start/recipes.h"
 
 namespace retina {
 namespace {

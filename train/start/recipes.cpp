@@ -1,9 +1,9 @@
-#include "train/recipes.h"
+#include "train/start/recipes.h"
 
 #include <algorithm>
 
 #include "shared/base/cat.h"
-#include "train/options.h"
+#include "train/start/options.h"
 
 namespace retina {
 namespace {

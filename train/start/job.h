@@ -11,11 +11,11 @@
 #include "shared/base/cli.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/loader.h"
-#include "train/options.h"
 #include "train/run/continuation.h"
 #include "train/run/run_dir.h"
-#include "train/run_defaults.h"
-#include "train/training_data.h"
+#include "train/start/options.h"
+#include "train/start/run_defaults.h"
+#include "train/start/training_data.h"
 
 namespace retina {
 
@@ -50,12 +50,12 @@ DecodeThreads decode_threads(const Job& job);
 void open_run(Job& job);
 
 // The effect of the job on a run that is already in --output.
-struct Outlook {
+struct ExistingRun {
   std::string text{};  // lines; "" where there is no run
   bool is_finished = false;
 };
 // Does the checks of open_run() and returns its effect, without changing anything. Rank 0.
-Outlook outlook(Job& job);
+ExistingRun existing_run(Job& job);
 
 // Returns whether the checkpoint to continue from is the run's last, and its report is written.
 bool is_finished(const Job& job);

@@ -6,7 +6,7 @@
 
 #include "shared/base/cli.h"
 #include "shared/comm/communicator.h"
-#include "train/options.h"
+#include "train/start/options.h"
 
 namespace retina {
 

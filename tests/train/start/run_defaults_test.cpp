@@ -1,11 +1,11 @@
-#include "train/run_defaults.h"
+#include "train/start/run_defaults.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
-#include "train/recipes.h"
+#include "train/start/recipes.h"
 
 namespace retina {
 namespace {
@@ -52,10 +52,10 @@ TEST(RunDefaults, OfASmallSetMakeItLongEnoughToReachItsRate) {
   EXPECT_THAT(command.notes[0], HasSubstr("recipe small, chosen because 179 images"));
   EXPECT_THAT(command.notes[0], HasSubstr("--recipe none"));
   EXPECT_THAT(command.notes[1], HasSubstr("250 epochs, chosen because 26"));
-  EXPECT_THAT(course_of(options, 12), HasSubstr("250 epochs of 12 steps, 3000 in all; warm-up of "
-                                                "300 steps"));
-  EXPECT_THAT(course_of(options, 12), HasSubstr("drops at steps 1846 and 2538"));
-  EXPECT_EQ(warning_of_course(options, 12), "");
+  EXPECT_THAT(length_text(options, 12), HasSubstr("250 epochs of 12 steps, 3000 in all; warm-up of "
+                                                  "300 steps"));
+  EXPECT_THAT(length_text(options, 12), HasSubstr("drops at steps 1846 and 2538"));
+  EXPECT_EQ(warmup_warning(options, 12), "");
 }
 
 TEST(RunDefaults, OfALargeSetAreTorchvisions) {
@@ -173,7 +173,7 @@ TEST(RunDefaults, OfNoRecipeDoNotFollowFromTheData) {
   EXPECT_THAT(schedule.drop_steps, ElementsAre(192, 264));
   EXPECT_EQ(options.effective_lr(), 0.01);
   EXPECT_EQ(options.optimizer.ema, 0);
-  EXPECT_THAT(warning_of_course(options, 12),
+  EXPECT_THAT(warmup_warning(options, 12),
               HasSubstr("the run ends in its warm-up (312 steps, warm-up of 1000)"));
 }
 
@@ -245,25 +245,25 @@ TEST(RunDefaults, OfClassifiersAndSpeedTests) {
   EXPECT_EQ(options.total_steps(2), 2);
 }
 
-TEST(ChangeOfCourse, SaysWhatAnotherLengthChanges) {
+TEST(LengthChange, SaysWhatAnotherLengthChanges) {
   const auto schedule = [](Command& command, std::int64_t epochs) {
     return command.options.schedule_of({.total_steps = epochs * 10, .steps_per_epoch = 10});
   };
   Command shares({});
   shares.on(kCoco);
-  EXPECT_EQ(change_of_course(schedule(shares, 26), schedule(shares, 26), 7), "");
+  EXPECT_EQ(length_change_text(schedule(shares, 26), schedule(shares, 26), 7), "");
   EXPECT_EQ(
-      change_of_course(schedule(shares, 26), schedule(shares, 52), 200),
+      length_change_text(schedule(shares, 26), schedule(shares, 52), 200),
       "continues at step 200 with another length: 520 steps (was 260); the learning rate drops "
       "at steps 320 and 440 (was: drops at steps 160 and 220) and is 0.01 from here on (was to "
       "be 0.001)");
   Command spans({"--recipe", "none"});
-  EXPECT_EQ(change_of_course(schedule(spans, 26), schedule(spans, 52), 5),
+  EXPECT_EQ(length_change_text(schedule(spans, 26), schedule(spans, 52), 5),
             "continues at step 5 with another length: 520 steps (was 260); the learning rate drops "
             "at steps 160 and 220 and stays 5.995e-05 here");
   Command cosine({"--lr-schedule", "cosine"});
   cosine.on(kCoco);
-  EXPECT_THAT(change_of_course(schedule(cosine, 26), schedule(cosine, 52), 260),
+  EXPECT_THAT(length_change_text(schedule(cosine, 26), schedule(cosine, 52), 260),
               HasSubstr("the learning rate schedule is cosine and is 0.005 from here on (was to be "
                         "0)"));
 }

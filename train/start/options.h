@@ -18,9 +18,9 @@
 #include "shared/watch/watch_options.h"
 #include "train/augment/augment_choice.h"
 #include "train/plan/sampler.h"
-#include "train/recipes.h"
 #include "train/reduce/bucket_plan.h"
 #include "train/schedule/adaptive_schedule.h"
+#include "train/start/recipes.h"
 #include "train/step/detection_loss.h"
 #include "train/step/optimizer.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "shared/shard/shard_set.h"
-#include "train/options.h"
 #include "train/plan/training_plan.h"
+#include "train/start/options.h"
 
 namespace retina {
 

@@ -10,7 +10,7 @@
 
 #include "shared/anchor/anchor_fit.h"
 #include "shared/base/cli.h"
-#include "train/options.h"
+#include "train/start/options.h"
 
 namespace retina {
 
@@ -35,14 +35,14 @@ std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunSt
 std::string rate_text(double rate);
 
 // The run's length and learning rate in words: "105 epochs of 19 steps, 1995 steps in all; ...".
-std::string course_of(const TrainOptions& options, std::int64_t steps_per_epoch);
+std::string length_text(const TrainOptions& options, std::int64_t steps_per_epoch);
 
-// What `course_of` should be warned of: a warm-up that the run does not leave. Empty: nothing.
-std::string warning_of_course(const TrainOptions& options, std::int64_t steps_per_epoch);
+// What `length_text` should be warned of: a warm-up that the run does not leave. Empty: nothing.
+std::string warmup_warning(const TrainOptions& options, std::int64_t steps_per_epoch);
 
 // The place of a step in a run that continues with another length: what changes from `step` on.
 // Empty when the lengths are equal.
-std::string change_of_course(const ScheduleOptions& before, const ScheduleOptions& now,
-                             std::int64_t step);
+std::string length_change_text(const ScheduleOptions& before, const ScheduleOptions& now,
+                               std::int64_t step);
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-#include "train/initial_model.h"
+#include "train/start/initial_model.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,8 +14,8 @@
 #include "shared/checkpoint/pretrained.h"
 #include "shared/checkpoint/run_folder.h"
 #include "shared/model/network_shape.h"
-#include "train/recipes.h"
 #include "train/run/initial_weights.h"
+#include "train/start/recipes.h"
 
 namespace retina {
 
