@@ -174,16 +174,16 @@ test: tests
 	@echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	cmake --preset asan --log-level=NOTICE
 	cmake --build --preset asan -j $(JOBS)
-	ctest --preset asan -j $(JOBS) -LE 'mpi|long' | tee build-asan/passed.log
+	ctest --preset asan -j $(TEST_JOBS) -LE 'mpi|long' | tee build-asan/passed.log
 	# Open MPI leaks by itself: its tests run without the leak check.
-	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi -LE long
+	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(TEST_JOBS) -L mpi -LE long
 	echo "The other tests (those that need a GPU are left to tests/gpu/run.sh, the long ones to make test-all)"
 	$(CTEST) --test-dir $(BUILD) -LE 'gpu|long' -E "$$(python3 tests/once.py $(BUILD) build-asan/passed.log)"
 
 test-all: test
 	@$(CTEST) --test-dir $(BUILD) -L long -LE gpu
-	ctest --preset asan -j $(JOBS) -L long -LE mpi
-	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi
+	ctest --preset asan -j $(TEST_JOBS) -L long -LE mpi
+	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(TEST_JOBS) -L mpi
 	echo "ThreadSanitizer: ranks as threads of one process, the collective queue, the watch"
 	cmake --preset tsan --log-level=NOTICE
 	cmake --build --preset tsan -j $(JOBS) --target comm_test watch_test job_test train_reduce_test
