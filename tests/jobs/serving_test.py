@@ -161,7 +161,7 @@ class Refusals(unittest.TestCase):
         self.assertNotIn("\n", str(caught.exception))
 
 
-class Requests(Refusals):
+class ServedRequests(Refusals):
     """request.py and images.py: what is refused, and what is decoded."""
 
     def jpegs(self, sent, size=None, **limits):
@@ -262,7 +262,7 @@ class Requests(Refusals):
                 self.request.Limits.of_settings(extra)
 
 
-class Service(Refusals):
+class ServedModel(Refusals):
     """retina_service.py between MLServer's stand-ins and a stand-in of the model's process."""
 
     def predicted(self, model, sent):
