@@ -84,7 +84,7 @@ help:
 	    ~              IMAGE_OPTIONS='--build-arg RUNTIME_BASE=...'
 	make image-test    run the image: its programs, the demo, two nodes (as root)
 	make image-push REGISTRY=HOST   push it and print the name that jobs/job.toml then takes
-	make shell DATA=DIR             a shell in the image, DIR at /data
+	make shell DATA=DIR             a shell in the image, DIR at /mnt/coco
 	make clean         remove the build folders (.deps/ and demo/ stay)
 	
 	FLAVOUR=cpu|cuda   which LibTorch (here: $(FLAVOUR); cuda needs nvcc 13)
@@ -174,16 +174,16 @@ test: tests
 	@echo "Sanitizers: what needs no LibTorch, with AddressSanitizer and UndefinedBehaviorSanitizer"
 	cmake --preset asan --log-level=NOTICE
 	cmake --build --preset asan -j $(JOBS)
-	ctest --preset asan -j $(JOBS) -LE 'mpi|long' | tee build-asan/passed.log
+	ctest --preset asan -j $(TEST_JOBS) -LE 'mpi|long' | tee build-asan/passed.log
 	# Open MPI leaks by itself: its tests run without the leak check.
-	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi -LE long
+	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(TEST_JOBS) -L mpi -LE long
 	echo "The other tests (those that need a GPU are left to tests/gpu/run.sh, the long ones to make test-all)"
 	$(CTEST) --test-dir $(BUILD) -LE 'gpu|long' -E "$$(python3 tests/once.py $(BUILD) build-asan/passed.log)"
 
 test-all: test
 	@$(CTEST) --test-dir $(BUILD) -L long -LE gpu
-	ctest --preset asan -j $(JOBS) -L long -LE mpi
-	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(JOBS) -L mpi
+	ctest --preset asan -j $(TEST_JOBS) -L long -LE mpi
+	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(TEST_JOBS) -L mpi
 	echo "ThreadSanitizer: ranks as threads of one process, the collective queue, the watch"
 	cmake --preset tsan --log-level=NOTICE
 	cmake --build --preset tsan -j $(JOBS) --target comm_test watch_test job_test train_reduce_test
@@ -204,25 +204,23 @@ OWN_TRAINING = $(call unless_given,--backbone --init,--backbone resnet18) \
   $(call unless_given,--min-side --recipe,--min-side auto) \
   $(call unless_given,--anchor --init,--anchor-sizes auto)
 DEMO_TRAINING = $(if $(OWN_DATA),$(OWN_TRAINING),$(call unless_given,,--config jobs/demo.json))
+# $(call demo,TASK,OUT,PROGRAM,TRAINING): the job on DATA, or on images that PROGRAM renders.
+define demo
+data="$(OWN_DATA)"
+if [ -z "$$data" ]; then
+  data="$(2)/$(3:render_%=%)"
+  $(BUILD)/bin/$(3) --output "$$data"
+fi
+jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output "$(2)" --task $(1) \
+  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
+  $(4) $(TRAIN_OPTIONS)
+endef
+
 demo: build
-	@data="$(OWN_DATA)"
-	if [ -z "$$data" ]; then
-	  data="$(OUT)/scenes"
-	  $(BUILD)/bin/render_scenes --output "$$data"
-	fi
-	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output "$(OUT)" --task detect \
-	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
-	  $(DEMO_TRAINING) $(TRAIN_OPTIONS)
+	@$(call demo,detect,$(OUT),render_scenes,$(DEMO_TRAINING))
 
 demo-classify: build
-	@data="$(OWN_DATA)"
-	if [ -z "$$data" ]; then
-	  data="$(CLASSIFY_OUT)/classes"
-	  $(BUILD)/bin/render_classes --output "$$data"
-	fi
-	jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output "$(CLASSIFY_OUT)" --task classify \
-	  $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
-	  --config jobs/demo-classify.json $(TRAIN_OPTIONS)
+	@$(call demo,classify,$(CLASSIFY_OUT),render_classes,--config jobs/demo-classify.json)
 
 pipeline: build
 	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }
@@ -265,8 +263,7 @@ image-push:
 	docker/image.sh push "$(REGISTRY)"
 
 shell:
-	@[ -n "$(DATA)" ] || { echo "say which folder: make shell DATA=FOLDER" >&2; exit 64; }
-	docker/image.sh shell --mount "$(abspath $(DATA)):/data"
+	@docker/run.sh shell $(if $(DATA),--data "$(DATA)")
 
 clean:
 	@rm -rf build build-cpu build-cuda build-asan build-tsan build-debug build-fuzz

@@ -4,7 +4,6 @@
 #   docker/image.sh build [TOOL OPTIONS]       build it from this checkout
 #   docker/image.sh push REGISTRY              push it; prints the name with its digest
 #   docker/image.sh run [--user U] [--mount FOLDER:PATH] ... -- COMMAND     a command in it
-#   docker/image.sh shell [--user U] [--mount FOLDER:PATH] ...              a shell in it
 #   docker/image.sh unpack FOLDER              its file system, as root
 #   docker/image.sh name                       NAME:VERSION
 #
@@ -68,34 +67,26 @@ push() {
   echo "${target%:*}@$digest"
 }
 
-# run and shell: the options, then the command.
-user="" mounts=()
-parse_run() {
+run() {  # OPTIONS -- COMMAND...
+  local arguments=()
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     [ $# -ge 2 ] || fail 64 "$1 needs a value"
     case $1 in
-      --user) user=$2 ;;
-      --mount) mounts+=("$2") ;;
+      --user) arguments+=(--user "$2") ;;
+      --mount) arguments+=(--volume "$2") ;;
       *) fail 64 "unknown option $1" ;;
     esac
     shift 2
   done
-}
-
-in_container() {  # TERMINAL COMMAND...
-  local terminal=$1 arguments=() mount
+  [ $# -ge 2 ] || fail 64 "run needs -- COMMAND"
   shift
-  for mount in "${mounts[@]}"; do arguments+=(--volume "$mount"); done
-  [ -z "$user" ] || arguments+=(--user "$user")
   if [ "$tool" = buildah ]; then
-    [ -z "$terminal" ] || arguments+=(--terminal)
     local container code=0
     container=$(buildah from --pull-never "$image")
     buildah run "${tool_options[@]}" "${arguments[@]}" "$container" -- "$@" || code=$?
     buildah rm "$container" >/dev/null
     return "$code"
   fi
-  [ -z "$terminal" ] || arguments+=(--interactive --tty)
   "$tool" run --rm --shm-size 16g --ulimit memlock=-1 --ulimit stack=67108864 "${gpus[@]}" \
     "${tool_options[@]}" "${arguments[@]}" "$image" "$@"
 }
@@ -117,15 +108,7 @@ unpack() {
 case $verb in
   build) build "$@" ;;
   push) push "$@" ;;
-  run)
-    parse_run "$@"
-    while [ $# -gt 0 ] && [ "$1" != -- ]; do shift; done
-    [ $# -ge 2 ] || fail 64 "run needs -- COMMAND"
-    shift
-    in_container "" "$@" ;;
-  shell)
-    parse_run "$@"
-    in_container terminal bash ;;
+  run) run "$@" ;;
   unpack) unpack "$@" ;;
   *) fail 64 "unknown call '$verb'; hint: see the first lines of $0" ;;
 esac

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <filesystem>
 #include <set>
-#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -57,7 +56,7 @@ class CheckArgs : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(CheckArgs, AcceptsWhatDoesNotExistAndLeavesNoTrace) {
-  auto command = command_without_inputs(GetParam(), "made/here");
+  auto command = command_without_inputs(GetParam(), "here/below/a/file");
   command[0] = program(command[0]);
   command.push_back("--check-args");
   const ProcessResult result = run_process(in_work_folder(command));
@@ -68,16 +67,6 @@ TEST_P(CheckArgs, AcceptsWhatDoesNotExistAndLeavesNoTrace) {
                             ? "not checked further: /nowhere/input: does not exist; hint: give the "
                               "folder that coco-pack --output wrote\n"
                             : "");
-  expect_untouched();
-}
-
-TEST_P(CheckArgs, AcceptsAnOutputThatCannotBeMade) {
-  for (const char* output : {"/proc/nowhere/made", "here/below/a/file"}) {
-    auto command = command_without_inputs(GetParam(), output);
-    command[0] = program(command[0]);
-    command.push_back("--check-args");
-    EXPECT_EQ(run_process(in_work_folder(command)).exit_code, 0) << output;
-  }
   expect_untouched();
 }
 
@@ -115,77 +104,53 @@ TEST(CheckArgsOfRanks, AsksForNoDevice) {
   }
 }
 
-// Options that contradict each other, and the exit code of a real run with them.
-struct Contradiction {
-  std::vector<std::string> command;
-  int exit_code;
-};
-
-std::vector<Contradiction> contradictions() {
-  const std::vector<Contradiction> all = {
-      {{"coco-pack", "--quality", "50"}, 64},
-      {{"coco-pack", "--quality", "101", "--max-side", "9"}, 64},
-      {{"coco-pack", "--verify", "x"}, 64},
-      {{"coco-pack", "--shard-size", "1KiB"}, 64},
-      {{"retina-train", "--epochs", "2", "--steps", "3"}, 64},
-      {{"retina-train", "--min-side", "800", "--max-side", "100"}, 64},
-      {{"retina-train", "--anchor-sizes", "32,64"}, 64},
-      {{"retina-train", "--images-per-step", "0"}, 64},
-      {{"retina-train", "--checkpoint-every", "5parsecs"}, 64},
-      {{"retina-train", "--backbone", "resnet19"}, 64},
-      {{"retina-train", "--lr-drop-at", "5min"}, 64},
-      {{"retina-train", "--device", "tpu"}, 64},
-      {{"retina-train", "--synthetic", "5"}, 64},
-      {{"retina-train", "--augment", "wild"}, 64},
-      {{"retina-train", "--augment", "light,crop=0.3:1"}, 64},
-      {{"retina-train", "--contrast", "1.1,0.9"}, 64},
-      {{"retina-train", "--preview", "5000"}, 64},
-      {{"retina-train", "--early-stop", "3"}, 64},
-      {{"retina-train", "--stage", "always"}, 64},
-      {{"retina-train", "--stage", "always", "--scratch", "x", "--stage-limit", "1TB"}, 64},
-      {{"retina-train", "--ema", "1"}, 64},
-      {{"retina-train", "--min-sides", "640,2000"}, 64},
-      {{"retina-eval", "--annotations", "x"}, 64},
-      {{"retina-eval", "--score-threshold", "2"}, 64},
-      {{"retina-convert", "--nms-threshold", "-1"}, 64},
-      {{"retina-convert", "--verification-images", "0"}, 64},
-      {{"retina-convert", "--import", "x"}, 64},
-      {{"retina-convert", "--categories", "coco"}, 64},
+// Command lines that contradict themselves; the options' own tests have all contradictions.
+std::vector<std::vector<std::string>> contradictions() {
+  const std::vector<std::vector<std::string>> all = {
+      {"coco-pack", "--quality", "50"},
+      {"coco-pack", "--verify", "x"},
+      {"coco-pack", "--shard-size", "1KiB"},
+      {"retina-train", "--min-side", "800", "--max-side", "100"},
+      {"retina-train", "--anchor-sizes", "32,64"},
+      {"retina-train", "--checkpoint-every", "5parsecs"},
+      {"retina-train", "--backbone", "resnet19"},
+      {"retina-eval", "--annotations", "x"},
+      {"retina-eval", "--score-threshold", "2"},
+      {"retina-convert", "--nms-threshold", "-1"},
+      {"retina-convert", "--verification-images", "0"},
+      {"retina-convert", "--categories", "coco"},
   };
   const auto programs = built_programs();
-  std::vector<Contradiction> built;
-  for (Contradiction one : all) {
-    if (std::find(programs.begin(), programs.end(), one.command[0]) == programs.end()) continue;
-    auto command = command_without_inputs(one.command[0], "/proc/nowhere");
-    command.insert(command.end(), one.command.begin() + 1, one.command.end());
-    built.push_back({std::move(command), one.exit_code});
+  std::vector<std::vector<std::string>> built;
+  for (const auto& one : all) {
+    if (std::find(programs.begin(), programs.end(), one[0]) == programs.end()) continue;
+    built.push_back(command_without_inputs(one[0], "/proc/nowhere"));
+    built.back().insert(built.back().end(), one.begin() + 1, one.end());
   }
   return built;
 }
 
 TEST(CheckArgsOfContradictions, RefusesInTheWordsOfARealRun) {
-  for (const auto& [command, exit_code] : contradictions()) {
+  for (const auto& command : contradictions()) {
     auto checked = command;
     checked.push_back("--check-args");
     const ProcessResult real = run_process(command), check = run_process(checked);
-    EXPECT_EQ(check.exit_code, exit_code) << testing::PrintToString(command) << check.err;
-    EXPECT_EQ(real.exit_code, exit_code) << testing::PrintToString(command) << real.err;
+    EXPECT_EQ(check.exit_code, 64) << testing::PrintToString(command) << check.err;
+    EXPECT_EQ(real.exit_code, 64) << testing::PrintToString(command) << real.err;
     EXPECT_EQ(real.err, check.err);
     EXPECT_THAT(check.err, HasSubstr("error: "));
   }
 }
 
-// The first contradiction of each program and exit code: which rank tells it does not depend on
-// what it is.
+// The first contradiction of each program: which rank reports it does not depend on what it is.
 TEST(CheckArgsOfContradictions, AreToldOnceByAllRanks) {
-  std::set<std::pair<std::string, int>> told;
-  for (const auto& [command, exit_code] : contradictions()) {
+  std::set<std::string> told;
+  for (auto command : contradictions()) {
     if (command[0] != "retina-train" && command[0] != "retina-eval") continue;
-    if (!told.insert({command[0], exit_code}).second) continue;
-    auto checked = command;
-    checked.push_back("--check-args");
-    const ProcessResult result = run_process(under_mpirun(3, checked));
-    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    if (!told.insert(command[0]).second) continue;
+    command.push_back("--check-args");
+    const ProcessResult result = run_process(under_mpirun(3, command));
+    EXPECT_EQ(result.exit_code, 64) << result.err;
     const std::size_t first = result.err.find("error: ");
     ASSERT_NE(first, std::string::npos);
     EXPECT_EQ(result.err.find(command[0] + ": error: ", first + 1), std::string::npos)

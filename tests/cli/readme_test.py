@@ -285,6 +285,25 @@ class Readme(unittest.TestCase):
             (place / f"cifar-10-batches-bin/{batch}.bin").write_bytes(
                 b"".join(bytes([i % 10]) + bytes([10 * i]) * 3072 for i in range(20)))
 
+    def test_every_page_is_read_and_every_link_leads_somewhere(self):
+        self.assertEqual(readme_commands.pages_below(SOURCE), sorted(PAGES))
+        for page in [SOURCE / name for name in readme_commands.all_pages(SOURCE)]:
+            for link in readme_commands.links_of(page.read_text()):
+                with self.subTest(page=page.relative_to(SOURCE), link=link):
+                    path, _, anchor = link.partition("#")
+                    target = page.parent / path if path else page
+                    self.assertTrue(target.exists())
+                    if anchor:
+                        self.assertIn(anchor, readme_commands.anchors_of(target.read_text()))
+
+    def test_commands_are_taken_out_of_blocks_and_drawings_are_not(self):
+        page = ("\n    a --run--> b\n      |\n\n```json\n{}\n```\n\n    make one   # why\n\nMore\n"
+                "```bash\nA=1 coco-pack --a 'x y' \\\n  --b 2>err | tee log && q\n```\n- an item\n    that goes on\n"
+                "```console\n$ make demo\noutput\n```\n")
+        self.assertEqual([words for _, _, words in readme_commands.commands_of(page)], [
+            [["make", "one"]], [["coco-pack", "--a", "x y", "--b"], ["tee", "log"], ["q"]], [["make", "demo"]]])
+        self.assertRaises(ValueError, readme_commands.commands_of, "```zsh\nmake\n```\n")
+
     def test_every_command_parses_and_is_of_a_known_program(self):
         for name, page in PAGES.items():
             commands = [words for _, _, line in readme_commands.commands_of(page) for words in line]
@@ -305,6 +324,9 @@ class Readme(unittest.TestCase):
         if place is not None:
             self.assertTrue(place == 0 or words[0] in STARTERS or script is not None, words)
             program, *arguments = words[place:]
+            if "--synthetic" in arguments:  # for which --check-args tries a step
+                arguments += [f"--{word}={value}" for word, value in QUICK["retina-train --synthetic"].items()
+                              if f"--{word}" not in arguments]
             self.expect_success(run([BUILD / "bin" / program.rsplit("/", 1)[-1], *arguments,
                                      "--check-args"], cwd=self.room), words)
         elif script is None:
@@ -356,33 +378,6 @@ class Readme(unittest.TestCase):
         for name in ("yolo.onnx", "csv.onnx", "found-yolo/labels", "found-faq/detections.csv",
                      "aerial-evaluation/metrics.json"):
             self.assertTrue((place / name).exists(), name)
-
-    def test_make_demo_runs_the_whole_job_and_then_finds_it_done(self):
-        # The first target is taken as done: the build is the one under test.
-        command = ["make", "-o", "build", "demo", f"BUILD={BUILD}", f"DATA={self.render()}",
-                   f"OUT={self.room}/demo", "TRAIN_OPTIONS=--epochs 1 --min-side 64 --max-side 96"]
-        self.expect_success(run(command), command)
-        for name in ("run/report.html", "evaluation/report.html", "evaluation/metrics.json",
-                     "evaluation/detections.json", "model.onnx"):
-            self.assertTrue((self.room / "demo" / name).is_file(), name)
-        again = run(command)
-        self.expect_success(again, command)
-        self.assertIn("already finished", again.stdout)
-
-    def test_make_demo_classify_runs_the_whole_job_and_then_finds_it_done(self):
-        classes = self.room / "classes"
-        self.expect_success(run([BUILD / "bin/render_classes", "--output", classes, "--train", 100,
-                                 "--validation", 20]), "render_classes")
-        command = ["make", "-o", "build", "demo-classify", f"BUILD={BUILD}", f"DATA={classes}",
-                   f"OUT={self.room}/demo", "RANKS=2", "TRAIN_OPTIONS=--epochs 2"]
-        self.expect_success(run(command), command)
-        for name in ("run/report.html", "evaluation/report.html", "evaluation/metrics.json",
-                     "evaluation/predictions.jsonl", "model.onnx",
-                     "evaluation-converted/metrics.json"):
-            self.assertTrue((self.room / "demo" / name).is_file(), name)
-        again = run(command)
-        self.expect_success(again, command)
-        self.assertIn("already finished", again.stdout)
 
     def test_make_coco_fetches(self):
         (self.room / "mirror").mkdir()

@@ -50,14 +50,6 @@ class Messages(unittest.TestCase):
                 self.assertTrue(any(all(part in text for part in fragments) for text in texts),
                                 "no source has all parts of it")
 
-    def test_messages_and_literals_are_read_as_they_are_printed(self):
-        text = literals_of('throw Error(k, cat(path, ": was \\"x\\" ",\n  "and ", n, " more"));')
-        self.assertIn(': was "x" and ', text)
-        self.assertIn(" more", text)
-        self.assertEqual(fragments_of('…: was "x" and … more'), [': was "x" and ', " more"])
-        page = "- `…: a …`, and `b\n  c` (warnings): `d`\n    - `e`: f\n- no: `g`\n"
-        self.assertEqual(quoted_messages(page), ["…: a …", "b c", "e"])
-
 
 if __name__ == "__main__":
     unittest.main()

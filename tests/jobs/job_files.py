@@ -21,7 +21,7 @@ import tomllib
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCHEMAS = pathlib.Path(os.environ.get("RETINA_TEST_SCHEMAS", ROOT.parent / "shared/schemas"))
+SCHEMAS = pathlib.Path(__file__).with_name("schemas")
 PROGRAMS = ("coco-pack", "retina-weights", "retina-train", "retina-eval", "retina-convert")
 ALONE = ("coco-pack", "retina-weights", "retina-convert")  # one process each
 INSTALL = "hint: make test installs tests/jobs/requirements.txt into .deps/jobs"
@@ -38,6 +38,15 @@ def wheel(name):
         return importlib.import_module(name)
     except ImportError:
         raise unittest.SkipTest(f"Python's {name} is missing; {INSTALL}") from None
+
+
+def schema_errors(document, name, part=""):
+    """What the project's own schema of job files, or one of its definitions, finds wrong, a line each. It is strict: a
+    field that it does not name is an error, where the services' published schemas let most typos pass."""
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text()) | ({"$ref": f"#/$defs/{part}"} if part else {})
+    kind = wheel("jsonschema").Draft202012Validator
+    kind.check_schema(schema)
+    return [f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(document)]
 
 
 def tool(name):

@@ -55,21 +55,6 @@ class Lint(unittest.TestCase):
         done = self.run_on(command, paths)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def expect_found(self, command, *changes):
-        """In each file with `old` changed to `new` the tool finds `message`; unchanged, they pass
-        in the test of all files."""
-        planted = []
-        for number, (name, old, new, _) in enumerate(changes):
-            content = (ROOT / name).read_text()
-            self.assertIn(old, content, name)
-            planted.append(self.room / f"{number}-{pathlib.Path(name).name}")
-            planted[-1].write_text(content.replace(old, new, 1))
-        done = self.run_on(command, planted)
-        self.assertNotEqual(done.returncode, 0)
-        for path, (name, _, new, message) in zip(planted, changes):
-            lines = [line for line in done.stdout.splitlines() if line.startswith(f"{path}:")]
-            self.assertIn(message, "\n".join(lines), f"{name}: {new}: {done.stderr}")
-
     @property
     def hadolint(self):
         return [tool("hadolint"), "--config", ROOT / ".hadolint.yaml"]
@@ -106,14 +91,6 @@ class Lint(unittest.TestCase):
         for name, pattern in found:
             self.assertRegex(name, pattern)
 
-    def test_a_typo_in_the_dockerfile_is_found(self):
-        name = "docker/Dockerfile"
-        self.expect_found(self.hadolint,
-                          (name, "WORKDIR /src", "WORKDIRR /src", "missing whitespace"),
-                          (name, "USER 10001:10001", "USER root", "DL3002"),
-                          (name, "--no-install-recommends ", "", "DL3015"),
-                          (name, "FROM ${RUNTIME_BASE}", "FROM debian:latest", "DL3007"))
-
     def test_every_shell_script_passes_shellcheck(self):
         self.expect_clean(self.shellcheck, shell_scripts(),
                           ".ci/run", "docker/retina-launch", "docker/run.sh", "jobs/local.sh",
@@ -121,26 +98,11 @@ class Lint(unittest.TestCase):
                           "jobs/slurm/train.sbatch", "tests/gpu/run.sh", "tests/jobs/with_wheels",
                           "classify/docker/run.sh", "classify/slurm/train.sbatch")
 
-    def test_a_typo_in_a_script_is_found(self):
-        self.expect_found(
-            self.shellcheck,
-            ("jobs/slurm/train.sbatch", '"$SLURM_JOB_ID"', "$SLURM_JOBID", "SC2086"),
-            ("docker/retina-launch", "readonly here=", "readonly hear=", "SC2154"),
-            ("jobs/docker/run.sh", "esac", "esca", "SC1"))
-
     def test_every_yaml_file_passes_yamllint(self):
         self.expect_clean(
             self.yamllint, [path for path in sources() if path.suffix in (".yml", ".yaml")],
             ".hadolint.yaml", "jobs/azureml/pipeline.yml", "jobs/kubernetes/mpijob.yaml",
             "jobs/docker/train.compose.yaml", "classify/azureml/pipeline.yml")
-
-    def test_a_typo_in_a_yaml_file_is_found(self):
-        name, old = "jobs/kubernetes/mpijob.yaml", "  slotsPerWorker: 4"
-        self.expect_found(self.yamllint,
-                          (name, old, "   slotsPerWorker: 4", "syntax error"),
-                          (name, old, f"{old}\n{old}", "duplication"),
-                          (name, old, "  slotsPerWorker:  4", "too many spaces"),
-                          (name, "kind: MPIJob", "kind: [MPIJob", "syntax error"))
 
     def render(self, jobs, *arguments):
         return subprocess.run([sys.executable, jobs / "render.py", *arguments],
@@ -150,38 +112,18 @@ class Lint(unittest.TestCase):
         done = self.render(ROOT / "jobs", "--check")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_an_edit_of_a_job_file_is_found(self):
+    def test_an_edit_of_a_job_file_or_of_the_table_is_found_until_they_are_made_again(self):
         jobs = self.room / "jobs"
         shutil.copytree(ROOT / "jobs", jobs)
         self.assertEqual(self.render(jobs).returncode, 0)
-        templates = sorted((jobs / "templates").rglob("*.j2"))
-        self.assertGreater(len(templates), 15)
-        names = [path.relative_to(jobs / "templates").with_suffix("") for path in templates]
-        made = [jobs / name for name in names]
-        of_detection_alone = {"weights", "weights-job", "endpoint", "deployment", "serve"}
-        made += [jobs / "classify" / name for name in names
-                 if name.name.split(".")[0] not in of_detection_alone]
-        for path in made:
-            path.write_text(path.read_text() + "\n")
-        done = self.render(jobs, "--check")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertEqual([line.split(": ")[0] for line in done.stdout.splitlines()],
-                         list(map(str, made)))
-        made[0].unlink()
-        self.assertEqual(self.render(jobs).returncode, 0)
-        self.assertEqual(self.render(jobs, "--check").returncode, 0)
-
-    def test_a_change_of_the_table_is_found_until_the_files_are_made_again(self):
-        jobs = self.room / "jobs"
-        shutil.copytree(ROOT / "jobs", jobs)
-        self.assertEqual(self.render(jobs).returncode, 0)
-        table = jobs / "job.toml"
-        table.write_text(table.read_text().replace("epochs = 26", "epochs = 27"))
-        done = self.render(jobs, "--check")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("train.sbatch", done.stdout)
-        self.assertEqual(self.render(jobs).returncode, 0)
-        self.assertEqual(self.render(jobs, "--check").returncode, 0)
+        for path, old, new, names in ((jobs / "slurm/eval.sbatch", "#!", "# \n#!", "slurm/eval.sbatch"),
+                                      (jobs / "job.toml", "epochs = 26", "epochs = 27", "train.sbatch")):
+            path.write_text(path.read_text().replace(old, new, 1))
+            done = self.render(jobs, "--check")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(names, done.stdout)
+            self.assertEqual(self.render(jobs).returncode, 0)
+            self.assertEqual(self.render(jobs, "--check").returncode, 0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """jobs/local.sh with stand-ins for the programs and for mpirun: with how many ranks it starts what, with
-which options. Which data sets it sees: data_set_test.py."""
+which options. Then `make demo` with the programs themselves. Which data sets it sees: data_set_test.py."""
 import os
 import pathlib
 import re
@@ -9,7 +9,9 @@ import tempfile
 import unittest
 import unittest.mock
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/local.sh"
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = SOURCE / "jobs/local.sh"
+BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 
 # Writes its name and words into a file, a line each call.
 STAND_IN = """#!/usr/bin/env bash
@@ -17,6 +19,10 @@ if [ "$1" = --version ]; then echo "GPUs seen $GPUS"; exit; fi
 echo "${0##*/} $*" >>"$CALLS"
 echo "${RETINA_WEIGHTS-}" >"$CALLS.${0##*/}"
 """
+# More ranks than cores, as root, in a container.
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+       "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 PROGRAMS = ("coco-pack", "retina-train", "retina-eval", "retina-convert", "mpirun")
 
 
@@ -194,6 +200,34 @@ class Local(unittest.TestCase):
         (self.room / "data/annotations/instances_val.json").unlink()
         self.assertEqual(self.packs("--pack", "--split", "0.5")[0][-2:], ["--split", "0.5"])
         self.assertEqual(self.packs("--pack", "--split", "0.5")[0].count("--split"), 1)
+
+
+@unittest.skipUnless((BUILD / "bin/retina-convert").exists(), f"no retina-convert in {BUILD}/bin")
+class Demo(unittest.TestCase):
+    def expect_demo(self, target, render, options, *files):
+        """`make TARGET` runs the whole job, and then finds it done."""
+        room = self.enterContext(tempfile.TemporaryDirectory())
+        subprocess.run([BUILD / "bin" / render[0], "--output", f"{room}/data", *render[1:]], check=True,
+                       capture_output=True, timeout=60)
+        # The first target is taken as done: the build is the one under test.
+        for is_done in (False, True):
+            done = subprocess.run(
+                ["make", "-o", "build", target, f"BUILD={BUILD}", f"DATA={room}/data", f"OUT={room}/demo", *options],
+                cwd=SOURCE, capture_output=True, text=True, timeout=600,
+                env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")} | MPI)
+            self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+            self.assertEqual("already finished" in done.stdout, is_done)
+        for name in ("run/report.html", "evaluation/report.html", "evaluation/metrics.json", "model.onnx",
+                     "evaluation-converted/metrics.json", *files):
+            self.assertTrue(pathlib.Path(room, "demo", name).is_file(), name)
+
+    def test_make_demo_runs_the_whole_job_and_then_finds_it_done(self):
+        self.expect_demo("demo", ["render_scenes", "--train", "16", "--validation", "4", "--intact"],
+                         ["TRAIN_OPTIONS=--epochs 1 --min-side 64 --max-side 96"], "evaluation/detections.json")
+
+    def test_make_demo_classify_does_so_too(self):
+        self.expect_demo("demo-classify", ["render_classes", "--train", "100", "--validation", "20"],
+                         ["RANKS=2", "TRAIN_OPTIONS=--epochs 2"], "evaluation/predictions.jsonl")
 
 
 if __name__ == "__main__":

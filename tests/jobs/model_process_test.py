@@ -44,7 +44,7 @@ class Parts(unittest.TestCase):
             importlib.import_module, ("request", "model_program", "model_process", "onnx_model"))
 
 
-class Pipeline(Parts):
+class ModelPipeline(Parts):
     """What the program makes of requests, in this process."""
 
     def answers(self, requests, run=lambda images, height, width: [([1.0],)] * len(images), **limits):
@@ -147,7 +147,7 @@ class Pipeline(Parts):
         self.assertEqual(len(answer["seconds"]), 2)
 
 
-class Answers(unittest.TestCase):
+class ModelAnswers(unittest.TestCase):
     def setUp(self):
         self.answers = importlib.import_module("answers")
 
@@ -186,7 +186,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(found["labels"]["data"], [0, 1, 2, 3, 4])
 
 
-class Process(Parts):
+class ModelProcess(Parts):
     """A process that runs, with a stand-in of the model."""
 
     def setUp(self):
@@ -333,7 +333,7 @@ class Process(Parts):
         self.run_on(ask)
 
 
-class Guard(Parts):
+class ModelGuard(Parts):
     """Which library checks model files, and what comes of its answer."""
 
     def test_a_reason_is_one_line_without_the_files_name(self):

@@ -100,43 +100,12 @@ class RetinaWeights(DownloadTest):
         self.expect_refusal(64, "*: no weights", words=["*"])
         self.assertEqual(self.mirror.gets, [])
 
-    def test_help_lists_the_names(self):
-        shown = subprocess.run([SCRIPT, "--help"], capture_output=True, text=True).stdout
-        for name in ("coco-v2", "coco-v1", "imagenet-v2", "imagenet-v1"):
-            self.assertRegex(shown, rf"\n  {name} +\S+\.pth, 1\d\dMB\n")
-
-    def test_an_interrupted_call_is_continued_by_the_next(self):
-        first = f"{self.mirror.names()[0]}.pth"
-        self.mirror.break_after = [20000, 0, 0, 0]
-        self.expect_refusal(69, first, "run the same command again")
-        self.mirror.gets.clear()
-        self.expect_done()
-        self.assertEqual(self.mirror.gets[0], (first, 20000))
-
-    def test_killed_in_the_middle_of_a_file_it_continues_there(self):
-        there = self.kill_while_receiving(
-            self.output / f".download/{self.mirror.names()[0]}.pth.part", 15000)
-        self.expect_done()
-        self.assertEqual(self.mirror.gets[0][1], there)
-
     def test_killed_before_the_import_it_fetches_nothing_again(self):
         self.write_convert("#!/usr/bin/env bash\nkill -KILL $PPID\n")
         self.assertEqual(self.fetch().returncode, -signal.SIGKILL)
         self.write_convert(CONVERT)
         self.expect_done()
         self.assertEqual(self.mirror.gets, [(f"{name}.pth", 0) for name in self.mirror.names()])
-
-    def test_a_file_with_another_hash_is_refused_and_removed(self):
-        first, second = self.mirror.names()
-        path = self.mirror.root / f"{second}.pth"
-        whole = path.read_bytes()
-        path.write_bytes(whole[:-1] + b"x")
-        self.expect_refusal(65, f"{second}.pth", f"want {self.mirror.rows[1][3]}", "was removed",
-                            "run the same command again")
-        self.assertEqual([name for name in self.listing() if name.endswith((".pt", ".pth", ".part"))],
-                         [f"{first}.pt"])
-        path.write_bytes(whole)
-        self.expect_done()
 
     def test_scratch_holds_the_downloads_and_is_left_empty(self):
         scratch = self.room / "scratch"
@@ -232,12 +201,6 @@ class RetinaWeights(DownloadTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
-    def test_no_network_and_a_missing_file_are_one_line(self):
-        self.expect_refusal(69, "WEIGHTS_URL", WEIGHTS_URL="http://127.0.0.1:1")
-        self.expect_refusal(64, "is not a URL", WEIGHTS_URL="htp:/mirror")
-        (self.mirror.root / f"{self.mirror.names()[0]}.pth").unlink()
-        self.expect_refusal(69, "refused it")
-
     def test_without_retina_convert_nothing_is_fetched(self):
         (self.bin / "retina-convert").unlink()
         for tool in ("bash", "curl", "dirname", "readlink", "grep"):
@@ -261,14 +224,6 @@ class RetinaWeights(DownloadTest):
     def test_names_are_one_word_each(self):
         for name, told in ("", '""'), ("first second", "first second"):
             self.expect_refusal(64, f"{told}: no weights have this name", words=(name,))
-
-    def test_two_at_once_are_refused(self):
-        (self.output / ".download").mkdir(parents=True)
-        holder = subprocess.Popen(["flock", self.output / ".download/.lock", "sh", "-c",
-                                   "echo; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        holder.stdout.readline()
-        self.expect_refusal(78, "another fetch")
-        holder.communicate(b"\n")
 
     def test_check_args_touches_nothing(self):
         done = self.fetch("--scratch=/nowhere", "--check-args")

@@ -161,7 +161,7 @@ class Refusals(unittest.TestCase):
         self.assertNotIn("\n", str(caught.exception))
 
 
-class Requests(Refusals):
+class ServedRequests(Refusals):
     """request.py and images.py: what is refused, and what is decoded."""
 
     def jpegs(self, sent, size=None, **limits):
@@ -262,7 +262,7 @@ class Requests(Refusals):
                 self.request.Limits.of_settings(extra)
 
 
-class Service(Refusals):
+class ServedModel(Refusals):
     """retina_service.py between MLServer's stand-ins and a stand-in of the model's process."""
 
     def predicted(self, model, sent):
@@ -526,36 +526,12 @@ class Service(Refusals):
             with unittest.mock.patch.dict("os.environ", RETINA_TRUST_MODELS=value):
                 self.assertEqual(loaded()._model.is_trusted, expected)
 
-    def test_a_warning_about_the_model_is_logged(self):
-        module = service()
-        found = Process("", False, None).found | {"warning": "not ours"}
-        with unittest.mock.patch.object(Process, "start", unittest.mock.AsyncMock(return_value=found)):
-            loaded(module)
-        module.logger.warning.assert_called_once_with("m.onnx: not ours")
-
-    def test_the_models_time_is_measured_for_each_image(self):
-        module = service()
-        model = loaded(module)
-        module.MODEL_SECONDS.labels.assert_called_once_with("coco", "1")
-        self.predicted(model, request(b"one", b"two"))
-        observed = module.MODEL_SECONDS.labels.return_value.observe.call_args_list
-        self.assertEqual(observed, [unittest.mock.call(0.5)] * 2)
-
     def test_a_folder_serves_models_of_its_own_kind(self):
         module = service()
         found = Process("", False, None).found | {"kind": "classifier", "outputs": DETECTOR[1:5]}
         with unittest.mock.patch.object(Process, "start", unittest.mock.AsyncMock(return_value=found)):
             with self.assertRaisesRegex(module.RefusedModel, "m.onnx: is a classifier, and model-set"):
                 loaded(module)
-
-    def test_the_image_holds_every_module_of_the_service(self):
-        dockerfile = (ROOT / "docker/serve.Dockerfile").read_text()
-        self.assertIn("COPY jobs/serving/*.py /opt/retina/", dockerfile)
-
-    def test_a_refusal_reaches_the_client_with_its_status(self):
-        with self.assertRaises(ServerError) as caught:
-            self.predicted(loaded(max_images=1), request(jpeg(), jpeg()))
-        self.assertEqual(caught.exception.status_code, 413)
 
     def test_the_metadata_tell_the_limits(self):
         metadata = asyncio.run(loaded(max_images=7).metadata())

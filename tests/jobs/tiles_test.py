@@ -60,7 +60,7 @@ class Parts(unittest.TestCase):
                 self.assertLessEqual(abs(a - b), tolerance_px)
 
 
-class Merging(Parts):
+class TileMerging(Parts):
     IDS = [1, 7, 90]
 
     def tile_of(self, rng, rect):
@@ -128,7 +128,7 @@ def jpeg(width, height):
     return file.getvalue()
 
 
-class Pipeline(Parts):
+class TiledRequests(Parts):
     """Of the model's process, with a model that finds one box in the middle of what it is shown."""
 
     def answers(self, requests, kind="detector", size=None, **limits):
@@ -206,7 +206,7 @@ class Pipeline(Parts):
         self.assertEqual(self.refusal(file[:len(file) // 2], (64, 0.2))[0], 400)
 
 
-class Process(Parts):
+class TiledModel(Parts):
     def answer(self, command, path, is_trusted, file, tiling, **limits):
         """The outputs by name, of the process itself."""
         async def ask():

@@ -1,15 +1,11 @@
 // build/bin/bench_data --data SHARDS: what a photograph costs on its way into a batch. Decode
-// alone, decode + resize + normalise, the loader in both forms with one thread and with two, and
-// what of a batch's making holds up all threads at once. Prints one line of JSON a case: medians of
-// rounds in which all cases take turns; images per second of a core's work, too, which other
-// programs on the machine change less. data.py runs it beside its peers. With --minutes it loads
-// for so long instead, and tells whether its memory grows.
-#include <unistd.h>
-
+// alone, decode + resize + normalise, the loader in both forms with one thread and with two. Prints
+// one line of JSON a case: medians of rounds in which all cases take turns; images per second of a
+// core's work, too, which other programs on the machine change less. data.py runs it beside its
+// peers.
 #include <algorithm>
 #include <cstdint>
 #include <ctime>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -33,12 +29,10 @@ struct BenchOptions {
   std::string data;
   int rounds = 5;
   int images_per_batch = 16;
-  int minutes = 0;
 
   void validate() const {
     if (data.empty()) throw Error(ErrorKind::kUsage, "--data is missing");
     if (rounds < 1) throw Error(ErrorKind::kUsage, "--rounds: too few (want at least 1)");
-    if (minutes < 0) throw Error(ErrorKind::kUsage, "--minutes: too few (want at least 0)");
     if (images_per_batch < 1) {
       throw Error(ErrorKind::kUsage, "--images-per-batch: too few (want at least 1)");
     }
@@ -50,7 +44,6 @@ struct Sides {
   int min_px, max_px;
 };
 constexpr Sides kSmall{443, 591}, kLarge{800, 1333};
-constexpr int kSerialBatchImages = 32, kSerialBatches = 6;
 
 // Batches of the whole set in order, each padded to its largest image.
 std::vector<BatchRequest> requests_of(const ImageIndex& index, Sides sides, int images_per_batch) {
@@ -75,33 +68,10 @@ BatchLoader::RequestSource in_order(std::vector<BatchRequest> requests) {
   };
 }
 
-// Images without content that fill their place: what is left is the loader's own work.
-class NoWork : public SampleSource {
- public:
-  explicit NoWork(const ImageIndex& index) : index_(index) {}
-  const ImageIndex& index() const override { return index_; }
-  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
-              PixelTarget) const override {
-    return {.slot = request.slots[place],
-            .width_px = request.padded_width_px,
-            .height_px = request.padded_height_px};
-  }
-
- private:
-  const ImageIndex& index_;
-};
-
-double resident_mib() {
-  std::ifstream file("/proc/self/statm");
-  double pages = 0;
-  file >> pages >> pages;
-  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
-}
-
 class Bench {
  public:
   explicit Bench(const BenchOptions& options)
-      : options_(options), shards_(options.data), source_(shards_), no_work_(shards_.index()) {
+      : options_(options), shards_(options.data), source_(shards_) {
     add("decode", image_count(), [this] { decode({}); });
     add("decode+resize 512", image_count(), [this] { decode(kSmall); });
     add("decode+resize 800/1333", image_count(), [this] { decode(kLarge); });
@@ -117,23 +87,6 @@ class Bench {
     }
   }
 
-  // Loads the whole set again and again, a loader an epoch and both forms in turn; a line a minute.
-  void run_minutes(const std::string& command) {
-    Stopwatch watch;
-    double elapsed_ms = 0;
-    int minute = 0;
-    for (std::int64_t epoch = 1; minute <= options_.minutes; ++epoch) {
-      load(source_, kLarge, 2, options_.images_per_batch,
-           epoch % 2 == 0 ? PixelForm::kStored : PixelForm::kNormalised);
-      elapsed_ms += watch.lap_ms();
-      if (epoch < 4 || elapsed_ms < minute * 60e3) continue;  // the first ones fill the memory
-      JsonWriter json;
-      json.begin_object().field("bench", "data").field("case", "memory").field("minute", minute++);
-      json.field("epochs", epoch).field("resident_mib", resident_mib());
-      print(json, command);
-    }
-  }
-
   // One pass over all cases.
   void run_round() {
     for (Case& one : cases_) {
@@ -144,7 +97,6 @@ class Bench {
       const double core_seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
       one.rates_per_core.push_back(one.images / core_seconds);
     }
-    serial_ms_.push_back(serial_ms());
   }
 
   void print(const std::string& command) const {
@@ -157,10 +109,6 @@ class Bench {
       json.field("images_per_core_second", median(one.rates_per_core));
       print(json, command);
     }
-    JsonWriter json;
-    json.begin_object().field("bench", "data").field("case", "serial work per batch of 32 at 800");
-    json.field("milliseconds", median(serial_ms_));
-    print(json, command);
   }
 
  private:
@@ -212,34 +160,13 @@ class Bench {
     }
   }
 
-  // Of a batch, on the only thread, when loading an image is no work: the median after the loader
-  // has all its memory.
-  double serial_ms() {
-    BatchRequest request{.min_side_px = kLarge.min_px, .max_side_px = kLarge.max_px};
-    request.slots.resize(kSerialBatchImages);
-    request.padded_width_px = padded_side_px(800 * 4 / 3);
-    request.padded_height_px = 800;
-    BatchLoader loader(no_work_, {.threads = 1, .prefetch_batches = 1},
-                       [request] { return std::optional(request); });
-    for (int i = 0; i < 2; ++i) loader.next();
-    std::vector<double> times;
-    for (int i = 0; i < kSerialBatches; ++i) {
-      Stopwatch watch;
-      loader.next();
-      times.push_back(watch.lap_ms());
-    }
-    return median(times);
-  }
-
   const BenchOptions options_;
   ShardSet shards_;
   ShardSource source_;
-  NoWork no_work_;
   JpegDecoder decoder_;
   Image image_;
   std::vector<float> planes_;
   std::vector<Case> cases_;
-  std::vector<double> serial_ms_;
 };
 
 }  // namespace
@@ -252,17 +179,11 @@ int main(int argc, char** argv) {
     cli.option("data", options.data, "SHARDS", "a folder that coco-pack wrote");
     cli.option("rounds", options.rounds, "N", "in each every case has its turn");
     cli.option("images-per-batch", options.images_per_batch, "N", "of the loader's batches");
-    cli.option("minutes", options.minutes, "N",
-               "load for so long and tell the resident memory; 0: measure the speed");
     cli.validate([&](const Cli&) { options.validate(); });
     if (cli.parse(argc, argv) == CliOutcome::kDone) return 0;
     std::string command = argv[0];
     for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
     Bench bench(options);
-    if (options.minutes > 0) {
-      bench.run_minutes(command);
-      return 0;
-    }
     for (int round = 0; round < options.rounds; ++round) bench.run_round();
     bench.print(command);
     return 0;

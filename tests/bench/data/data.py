@@ -127,14 +127,13 @@ def main():
                 else:
                     rates.setdefault(case, []).append(rate)
     for case, lines in ours.items():
-        unit = "milliseconds" if "milliseconds" in lines[0] else "images_per_second"
-        tell(case, unit, [line[unit] for line in lines], options)
+        print_case(case, [line["images_per_second"] for line in lines], options)
     for case, values in rates.items():
-        tell(case, "images_per_second", values, options)
+        print_case(case, values, options)
 
 
-def tell(case, unit, values, options):
-    print(json.dumps({"bench": "data", "case": case, unit: round(statistics.median(values), 2),
+def print_case(case, values, options):
+    print(json.dumps({"bench": "data", "case": case, "images_per_second": round(statistics.median(values), 2),
                       "min": round(min(values), 2), "max": round(max(values), 2),
                       "rounds": options.rounds, "cores": len(os.sched_getaffinity(0))}), flush=True)
 

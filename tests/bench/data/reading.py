@@ -19,6 +19,7 @@ import http.server
 import json
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -29,9 +30,18 @@ import time
 from pathlib import Path
 
 from data import BIN, make_images
-from packing import core_seconds, cpu_kind, litdata_optimize, sample, samples
 
 SHARD_BYTES = 64_000_000
+
+
+def core_seconds():
+    return sum(used.ru_utime + used.ru_stime for used in map(
+        resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def sample(number):
+    path = sample.all[number]
+    return {"id": number, "image": path.read_bytes()}
 
 
 # --- The server: ranges, HEAD and ETags, as S3 and nginx have them --------------------------------------
@@ -164,8 +174,10 @@ def pack(folder, photographs, count):
                     "--log-level", "error"], check=True, stdout=subprocess.DEVNULL)
     images = sorted((made / "images").iterdir())
     try:
-        sample.all = samples(made)
-        litdata_optimize(folder / "chunks")()
+        from litdata import optimize
+        sample.all = images
+        optimize(sample, list(range(len(images))), str(folder / "chunks"), chunk_bytes="64MB", num_workers=1,
+                 start_method="fork", verbose=False)
     except ImportError as error:
         print(f"litdata: left out: {error}", file=sys.stderr)
     (folder / "tars").mkdir()
@@ -236,7 +248,7 @@ def measure(case, options):
         print(json.dumps({"bench": "reading", "case": name, "images_per_second": round(count / wall, 1),
                           "megabytes_per_second": round(image_bytes / wall / 1e6, 1),
                           "core_seconds": round(core, 2), "megabytes": round(image_bytes / 1e6, 1),
-                          "rate": options.rate or "loopback", "rounds": options.rounds, "cpu": cpu_kind()}))
+                          "rate": options.rate or "loopback", "rounds": options.rounds}))
 
 
 if __name__ == "__main__":

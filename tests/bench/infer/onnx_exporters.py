@@ -14,6 +14,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -27,7 +28,23 @@ import torch  # noqa: E402
 from PIL import Image  # noqa: E402
 
 import inference_model_equals_torchvision as scaled  # noqa: E402
-from onnx_files import in_turns, ratio  # noqa: E402
+
+
+def in_turns(calls, rounds):
+    """Seconds of each call of each name: {name: [seconds]}. Each is called once before, untimed."""
+    times = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.monotonic()
+            call()
+            times[name].append(time.monotonic() - start)
+    return times
+
+
+def ratio(times, name, to):
+    return statistics.median(a / b for a, b in zip(times[name], times[to]))
 
 
 def decoded(jpeg):

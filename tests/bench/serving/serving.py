@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """A served model under load, over HTTP on this machine: requests/s, how long they take, how many are
-refused, memory and the time to start; the same in a flood of requests that are refused; with --minutes a
-soak among requests that are oversized, damaged or never end, and a model that is not ours.
+refused, memory and the time to start.
 
     serve/bin/python tests/bench/serving/serving.py --repository served --photograph photo.jpg
-        [--model coco_retinanet] [--clients 1 4 16 128] [--seconds 30] [--quick] [--minutes 10]
+        [--model coco_retinanet] [--clients 1 4 16 128] [--seconds 30]
 
 This Python has jobs/serving/requirements.txt; the server runs on the GPU where there is one. The load
 comes from hey (Debian's package): it posts a body from a file, needs little of the processor that it
@@ -15,7 +14,6 @@ anything but what jobs/serving/README.md says.
 """
 import argparse
 import base64
-import collections
 import contextlib
 import csv
 import io
@@ -31,13 +29,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
-import hostile  # noqa: E402
 from model_server import ModelServer  # noqa: E402
 
 OK, BUSY = 200, 503
 WARM_UP = 5
-FLOODED, FLOOD = 16, 32  # good clients; clients of each kind that is refused
-SOAK = {"max_body_seconds": 5}  # each slow sender is refused often enough to tell
 
 
 def percentile(values, percent):
@@ -107,31 +102,14 @@ class Load:
             if status != OK:
                 raise SystemExit(f"{options.photograph}: status {status}: {answer}")
 
-    def hey(self, clients, seconds, file=None, *more):
+    def hey(self, clients, seconds):
         return subprocess.Popen(
             [self.options.hey, "-z", f"{seconds}s", "-c", str(clients), "-t", "0", "-cpus", "1",
-             "-o", "csv", "-m", "POST", "-T", "application/json", "-D", file or self.file, *more,
+             "-o", "csv", "-m", "POST", "-T", "application/json", "-D", self.file,
              f"http://127.0.0.1:{self.server.http}{self.path}"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def flood(self, seconds):
-        """The statuses of requests that are refused by their headers, by the service, by the decoder,
-        all at once."""
-        jpeg = self.options.photograph.read_bytes()
-        processes = []
-        for name, files, more in (("encoded", [jpeg], ["-H", "Content-Encoding: gzip"]),
-                                  ("many", [b"\xff\xd8"] * 1000, []),
-                                  ("cut", [jpeg[:len(jpeg) // 2]], [])):
-            body = self.file.with_name(f"{name}.json")
-            body.write_text(json.dumps({"inputs": [
-                {"name": "image", "datatype": "BYTES", "shape": [len(files)],
-                 "data": [base64.b64encode(file).decode() for file in files]}]}))
-            processes.append(self.hey(FLOOD, seconds, body, *more))
-        return collections.Counter(
-            int(row["status-code"]) for process in processes
-            for row in csv.DictReader(io.StringIO(process.communicate()[0])))
-
-    def measure(self, clients, seconds, meanwhile=lambda: None):
+    def measure(self, clients, seconds):
         """The summary of that load, with the model's own time and the slowest probe in it."""
         def own_time():
             return [self.server.metric(f"retina_model_seconds_{part}", model=self.options.model)
@@ -140,7 +118,6 @@ class Load:
         before = own_time()
         with Health(self.server, self.options.model) as health:
             process = self.hey(clients, seconds)
-            meanwhile()
             out, error = process.communicate()
         if (ended := self.server.process.poll()) is not None:
             raise SystemExit(f"the server ended with {ended}:\n{self.server.log.read_text()[-4000:]}")
@@ -163,22 +140,17 @@ def load(options, folder):
     begin = time.monotonic()
     with ModelServer(options.repository, folder, [options.model]) as server:
         print(json.dumps({"start_s": round(time.monotonic() - begin, 1)}), flush=True)
-        asked, rows, statuses = Load(options, server, folder), [], {}
+        asked, rows = Load(options, server, folder), []
         for clients in options.clients:
             rows.append(asked.measure(clients, options.seconds))
             print(json.dumps(rows[-1]), flush=True)
-        rows.append(asked.measure(FLOODED, options.seconds,
-                                  lambda: statuses.update(asked.flood(options.seconds))))
-        rows[-1]["clients"] = f"{FLOODED} in a flood"
-        print(json.dumps(rows[-1] | {"flood": statuses}), flush=True)
         print(json.dumps({"resident_mb": round(resident_mb(server.process))}), flush=True)
     for row in rows:
         row["refused_percent"] = f"{100 * row['refused']:.1f}"
     table(rows, {"clients": "clients", "answered_per_s": "answers/s", "p50_ms": "p50 ms",
                  "p99_ms": "p99 ms", "model_ms": "model ms", "refused_percent": "refused %",
                  "slowest_probe_ms": "slowest probe ms"})
-    return (not any(row["otherwise"] or row["failed_probes"] for row in rows)
-            and set(statuses) <= {400, 413, 415, BUSY})
+    return not any(row["otherwise"] or row["failed_probes"] for row in rows)
 
 
 def resident_mb(process):
@@ -191,73 +163,6 @@ def resident_mb(process):
             kilobytes += sum(int(line.split()[1]) for line in text.splitlines()
                              if line.startswith("VmRSS:"))
     return kilobytes / 1024
-
-
-def with_a_foreign_model(options, folder):
-    """The repository's model beside one that is not ours, which is there to be loaded."""
-    repository = Path(folder) / "repository"
-    repository.mkdir()
-    (repository / options.model).symlink_to(options.repository.resolve() / options.model)
-    foreign = repository / hostile.FOREIGN / "1"
-    foreign.mkdir(parents=True)
-    own = json.loads((options.repository / options.model / "model-settings.json").read_text())
-    data = (options.repository / options.model / "1/model.onnx").read_bytes()
-    (foreign / "model.onnx").write_bytes(data.replace(b"Relu", b"Loop", 1))
-    return repository, foreign.parent / "model-settings.json", own | {"name": hostile.FOREIGN}
-
-
-def soak(options, folder):
-    """Whether every bad request was refused as it should be, by the same process to the end."""
-    seconds = round(60 * options.minutes)
-    repository, file, settings = with_a_foreign_model(options, folder)
-    with ModelServer(repository, folder, [options.model], **SOAK) as server:
-        file.write_text(json.dumps(settings))  # the server loads at its start whatever is there
-        asked = Load(options, server, folder)
-        kinds = hostile.hostile_requests(options.model, options.photograph.read_bytes())
-        end, statuses = time.monotonic() + seconds, {kind.what: [] for kind in kinds}
-
-        def send(kind):
-            while time.monotonic() < end:
-                try:
-                    statuses[kind.what].append(kind.send(server.http))
-                except OSError as error:  # neither answered nor closed, or the server is gone
-                    statuses[kind.what].append(str(error))
-                time.sleep(min(1, max(0, end - time.monotonic())))
-
-        for kind in kinds:  # once each, so that the first figure of memory is that of a used server
-            if kind.is_quick:
-                kind.send(server.http)
-        memory = [resident_mb(server.process)]
-
-        def meanwhile():
-            threads = [threading.Thread(target=send, args=[kind]) for kind in kinds]
-            for thread in threads:
-                thread.start()
-            while any(thread.is_alive() for thread in threads) and server.process.poll() is None:
-                memory.append(resident_mb(server.process))
-                time.sleep(1)
-        good = asked.measure(options.clients[0], seconds, meanwhile)
-        memory.append(resident_mb(server.process))
-    rows = [{"what": kind.what, "wanted": kind.wanted or "closed", "sent": len(statuses[kind.what]),
-             "otherwise": [status for status in statuses[kind.what] if status != kind.wanted]}
-            for kind in kinds]
-    for row in rows:
-        print(json.dumps(row))
-    print(json.dumps(good))
-    print(json.dumps({"pid": server.process.pid, "resident_mb": {
-        "first": round(memory[0]), "highest": round(max(memory)), "last": round(memory[-1])}}))
-    width = max(len(row["what"]) for row in rows)
-    for row in rows:
-        print(f"{row['what']:<{width}}  {row['sent']:>6} sent, {len(row['otherwise'])} not "
-              f"{row['wanted']}")
-    print(f"good requests of {good['clients']} clients: {good['answered_per_s']}/s, p50 "
-          f"{good['p50_ms']} ms, p99 {good['p99_ms']} ms, model {good['model_ms']} ms, "
-          f"{100 * good['refused']:.1f} % refused, {good['otherwise']} ended otherwise")
-    print(f"process {server.process.pid} from first to last; resident memory {memory[0]:.0f} MB "
-          f"first, {max(memory):.0f} at most, {memory[-1]:.0f} last; slowest probe "
-          f"{good['slowest_probe_ms']} ms, {good['failed_probes']} failed")
-    return (all(row["sent"] and not row["otherwise"] for row in rows)
-            and not good["otherwise"] and not good["failed_probes"])
 
 
 def versions():
@@ -277,22 +182,15 @@ def main():
                         help="the folder of retina-convert --repository")
     parser.add_argument("--photograph", type=Path, required=True)
     parser.add_argument("--model", default="coco_retinanet")
-    parser.add_argument("--clients", type=int, nargs="+",
-                        help="default 1 4 16 128; 2 in a soak")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16, 128])
     parser.add_argument("--seconds", type=int, default=30, help="for each number of clients")
-    parser.add_argument("--minutes", type=float, help="a soak of that length instead")
-    parser.add_argument("--quick", action="store_true", help="3 seconds each, or a soak of 20")
     parser.add_argument("--hey", default=shutil.which("hey"), help="default: that of PATH")
     options = parser.parse_args()
     if not options.hey:
         parser.error("hey is missing; hint: apt-get install hey")
-    if options.quick:
-        options.seconds = 3
-        options.minutes = options.minutes and 1 / 3
-    options.clients = options.clients or ([2] if options.minutes else [1, 4, 16, 128])
     print(json.dumps({"command": sys.argv, **versions()}), flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        good = (soak if options.minutes else load)(options, folder)
+        good = load(options, folder)
         if not good:
             print((Path(folder) / "server.log").read_text()[-4000:], file=sys.stderr)
     return 0 if good else 1

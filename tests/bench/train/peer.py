@@ -2,7 +2,6 @@
 retina-train's: forward, loss, backward, SGD. Prints one line of JSON a step."""
 
 import argparse
-import ctypes
 import json
 import resource
 import time
@@ -54,12 +53,6 @@ def synchronise(device):
         torch.cuda.synchronize()
 
 
-def load_clock(path):
-    clock = ctypes.CDLL(str(path))
-    clock.retina_stop_convolution_clock.restype = ctypes.c_double
-    return clock
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="what train.py made")
@@ -76,8 +69,6 @@ def main():
     parser.add_argument("--lr", type=float, default=0.001)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--amp", action="store_true", help="bf16 autocast, channels_last")
-    parser.add_argument("--convolution-clock", type=Path, metavar="LIBRARY",
-                        help="build/lib/libretina_convolution_clock.so: tell what of a step is convolution")
     parser.add_argument("--compile", action="store_true", help="torch.compile of the backbone and head")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -108,10 +99,7 @@ def main():
         xyxy = torch.cat([xywh[:, :2], xywh[:, :2] + xywh[:, 2:]], 1).float()
         targets.append({"boxes": xyxy.to(device),
                         "labels": torch.tensor([box["category_id"] - 1 for box in boxes]).to(device)})
-    convolutions = load_clock(options.convolution_clock) if options.convolution_clock else None
     for step in range(options.steps):
-        if convolutions:
-            convolutions.retina_start_convolution_clock()
         clock = [time.perf_counter()]
 
         def lap():
@@ -140,8 +128,6 @@ def main():
         optimizer.zero_grad()
         line["update_ms"] = lap()
         line["step_ms"] = (clock[-1] - clock[0]) * 1e3
-        if convolutions:
-            line["convolution_ms"] = convolutions.retina_stop_convolution_clock()
         line["loss"] = loss.item()
         line["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         line["device_memory"] = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0

@@ -6,10 +6,9 @@ boxes, in turns.
 
 This Python needs torch (the release of the build's LibTorch), torchvision and Pillow. Packs images without
 loss, imports torchvision's first weights, then prints a line of JSON a round and a table: the median step of
-all rounds and of each part, ours over theirs, what of it is not convolution (on a CPU, square images, measured
-apart, by the same clock in both), the most memory, and how far the losses of the same steps differ. On a GPU,
---device cuda, with --precision bf16 beside torchvision's autocast in channels_last, and with --compile beside
-that under torch.compile."""
+all rounds and of each part, ours over theirs, the most memory, and how far the losses of the same steps differ.
+On a GPU, --device cuda, with --precision bf16 beside torchvision's autocast in channels_last, and with --compile
+beside that under torch.compile."""
 
 import argparse
 import json
@@ -22,9 +21,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BUILD = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve()
-BIN = BUILD / "bin"
-CLOCK = BUILD / "lib/libretina_convolution_clock.so"
+BIN = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve() / "bin"
 CLASSES = 80
 LAYERS = {"batch": 5, "frozen": 3}  # of the backbone that are trained
 WARM_UP = 2  # steps of each round that are left out
@@ -121,26 +118,13 @@ def main():
                 runs[name].append(steps)
                 print(json.dumps({"bench": "train", "who": name, "round": number + 1} | medians([steps])),
                       flush=True)
-        outside = {"ours": [], "theirs": []}  # convolutions
-        for _ in range(options.rounds if options.device == "cpu" and width == height else 0):
-            one = json.loads(run(BIN / "bench_step", "--backbone", options.backbone, "--side", width,
-                                 "--images", options.images, "--steps", options.steps, "--threads",
-                                 options.threads, "--precision", options.precision, "--norm",
-                                 options.norm, "--trainable-layers", LAYERS[options.norm]))
-            outside["ours"].append(one["outside_convolution_ms"])
-            outside["theirs"].append(statistics.median(
-                step["step_ms"] - step["convolution_ms"]
-                for step in theirs(folder, options, *more, "--convolution-clock", CLOCK)[WARM_UP:]))
     mine, other = medians(runs["ours"]), medians(runs["theirs"])
-    if outside["ours"]:
-        mine["no convolution"] = statistics.median(outside["ours"])
-        other["no convolution"] = statistics.median(outside["theirs"])
     print(f"{options.backbone}, norm {options.norm}, {options.size} x {options.images}, {options.precision}, {options.device}, "
           f"{options.threads} threads: medians of {options.rounds} rounds")
     print(f"{'':<14}{'ours':>12}{'torchvision':>14}{'ratio':>8}")
     for one in (mine, other):
         one["images/s"] = 1e3 * options.images / one["step_ms"]
-    for key in ("images/s", "step_ms", *PARTS, "no convolution", "memory", "device_memory"):
+    for key in ("images/s", "step_ms", *PARTS, "memory", "device_memory"):
         if other.get(key):
             print(f"{key:<14}{mine[key]:>12.1f}{other[key]:>14.1f}{mine[key] / other[key]:>8.3f}")
     pairs = [(a["loss"], b["loss"]) for a, b in zip(runs["ours"][0], runs["theirs"][0])]

@@ -9,17 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "shared/base/measure.h"
-
 namespace retina {
 namespace {
 
 std::mutex mutex;
 std::map<std::string, OperatorCalls> calls;
-
-struct Started : at::ObserverContext {
-  double seconds = now_seconds();
-};
 
 std::int64_t largest_of(const std::vector<c10::IValue>& values) {
   std::int64_t largest = 0;
@@ -41,33 +35,25 @@ thread_local int depth = 0;
 
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   if (is_convolution(function)) ++depth;
-  return std::make_unique<Started>();
+  return nullptr;
 }
 
-std::unique_ptr<at::ObserverContext> begin_convolution(const at::RecordFunction& function) {
-  return is_convolution(function) ? begin(function) : nullptr;
-}
-
-void end(const at::RecordFunction& function, at::ObserverContext* context) {
-  if (context == nullptr) return;
-  const double seconds = now_seconds() - static_cast<Started*>(context)->seconds;
+void end(const at::RecordFunction& function, at::ObserverContext*) {
   if (is_convolution(function)) --depth;
   if (depth > 0) return;
   const std::lock_guard lock(mutex);
   OperatorCalls& own = calls[function.name()];
   ++own.count;
-  own.ms += 1e3 * seconds;
   own.largest = std::max(own.largest, largest_of(function.outputs()));
 }
 
 }  // namespace
 
-OperatorLog::OperatorLog(LoggedOperators which) {
+OperatorLog::OperatorLog() {
   calls.clear();
-  const bool all = which == LoggedOperators::kAll;
-  handle_ = at::addGlobalCallback(at::RecordFunctionCallback(all ? begin : begin_convolution, end)
+  handle_ = at::addGlobalCallback(at::RecordFunctionCallback(begin, end)
                                       .scopes({at::RecordScope::FUNCTION})
-                                      .needsOutputs(all));
+                                      .needsOutputs(true));
 }
 
 OperatorLog::~OperatorLog() {
@@ -83,10 +69,6 @@ OperatorCalls OperatorLog::of(const std::string& name) const {
 std::map<std::string, OperatorCalls> OperatorLog::all() const {
   const std::lock_guard lock(mutex);
   return calls;
-}
-
-double OperatorLog::convolution_ms() const {
-  return of("aten::convolution").ms + of("aten::convolution_backward").ms;
 }
 
 }  // namespace retina
