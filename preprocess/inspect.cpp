@@ -40,7 +40,7 @@ std::string describe_images(const ImageIndex& index, Task task) {
              task == Task::kDetection ? cat("  boxes         ", spread(boxes), "\n") : "");
 }
 
-// How --image-file calls a tile: "street/17.jpg+1600+0"; empty for a whole image.
+// How --image calls a tile: "street/17.jpg+1600+0"; empty for a whole image.
 std::string tile_file_name(const IndexEntry& entry) {
   return entry.tile ? cat(entry.file_name, "+", entry.tile->x, "+", entry.tile->y) : "";
 }

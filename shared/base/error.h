@@ -13,7 +13,7 @@ namespace retina {
 // Kind of an error, as the caller of the program sees it. The values are the process exit codes
 // (64..78 as in BSD sysexits.h): part of the command contract, never renumber.
 enum class ErrorKind : int {
-  kAnswerNo = 1,       // ran correctly, the answer is no (--verify, --min-ap, a NaN loss)
+  kAnswerNo = 1,       // ran correctly, the answer is no (--verify, --min-score, a NaN loss)
   kUsage = 64,         // the command line is wrong
   kData = 65,          // an input's content is wrong
   kNoInput = 66,       // an input is missing or cannot be read

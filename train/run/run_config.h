@@ -24,7 +24,7 @@ struct RunConfig {
   // validation_identity() of the set that is measured on; empty: none
   std::string validation_fingerprint = {};
   std::string resume_fingerprint = {};  // of the --resume FILE that it began from; empty: none
-  double effective_lr = 0;              // what --lr-scaling made of --lr
+  double effective_lr = 0;              // what its scaling made of --lr
   ScheduleOptions schedule = {};        // in steps; for people, not read back
 };
 

@@ -112,8 +112,8 @@ def main():
                    "--output", folder / "shards")
         for weights in ("f32", "int8"):
             scaled.run(programs / "retina-convert", "--checkpoint", checkpoint, "--output",
-                       folder / f"{weights}.onnx", "--weights", weights, "--data", folder / "shards",
-                       "--verification-images", "1", "--calibration-images", "20")
+                       folder / f"{weights}.onnx", "--weights", weights if weights == "f32" else "int8,calibration=20", "--data", folder / "shards",
+                       "--verification-images", "1")
         jpeg = (images / instances["images"][0]["file_name"]).read_bytes()
         for count in map(int, options.batches.split(",")):
             calls, export = callers(folder, checkpoint, jpeg, count, options.threads)

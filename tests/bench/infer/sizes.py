@@ -51,9 +51,9 @@ def convert(folder, name, data):
     files = {}
     for weights in ("f32", "int8"):
         files[weights] = folder / f"{name}-{weights}.onnx"
-        run("retina-convert", "--checkpoint", checkpoint, "--output", files[weights], "--weights", weights,
-            "--onnx-static", f"{least}x{least}", "--data", data, "--verification-images", 1,
-            "--calibration-images", 4)
+        run("retina-convert", "--checkpoint", checkpoint, "--output", files[weights],
+            "--weights", weights if weights == "f32" else "int8,calibration=4",
+            "--onnx-static", f"{least}x{least}", "--data", data, "--verification-images", 1)
     state = torch.load(checkpoint, weights_only=True)["model"]
     count = sum(tensor.numel() for key, tensor in state.items()
                 if "running_" not in key and "num_batches" not in key)

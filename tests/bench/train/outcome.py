@@ -23,16 +23,16 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("RETINA_BUILD", HERE.parents[2] / "build")).resolve()
 # What torchvision's trainer has, in options (trainer_peer.py).
-EQUAL = ["--recipe", "none", "--optimizer", "sgd", "--lr", 0.01, "--momentum", 0.9, "--weight-decay", 1e-4, "--lr-scaling",
-         "none", "--lr-schedule", "cosine", "--warmup-steps", 100, "--clip-norm", 10,
+EQUAL = ["--recipe", "none", "--optimizer", "sgd,momentum=0.9", "--lr", "0.01,scaling=none", "--weight-decay", 1e-4,
+         "--lr-schedule", "cosine", "--warmup-steps", 100, "--clip-norm", 10,
          "--head-norm", "none", "--p6", "p5", "--shuffle", "global"]
 VARIANTS = {"torchvision": None, "equal": ["--box-loss", "l1"], "giou": ["--box-loss", "giou"],
             "quality-focal": ["--box-loss", "l1", "--class-loss", "quality-focal"],
             "varifocal": ["--box-loss", "l1", "--class-loss", "varifocal"],
             "atss": ["--box-loss", "l1", "--assigner", "atss"],
             "giou, quality-focal": ["--box-loss", "giou", "--class-loss", "quality-focal"],
-            "giou x 2, quality-focal": ["--box-loss", "giou", "--box-loss-weight", 2, "--class-loss", "quality-focal"],
-            "atss, giou x 2, quality-focal": ["--assigner", "atss", "--box-loss", "giou", "--box-loss-weight", 2,
+            "giou x 2, quality-focal": ["--box-loss", "giou,weight=2", "--class-loss", "quality-focal"],
+            "atss, giou x 2, quality-focal": ["--assigner", "atss", "--box-loss", "giou,weight=2",
                                               "--class-loss", "quality-focal"]}
 
 
