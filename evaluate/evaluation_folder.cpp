@@ -192,10 +192,11 @@ std::vector<std::string> EvaluationFolder::written(
   return paths;
 }
 
-bool EvaluationFolder::claim(const EvalIdentity& identity,
-                             const std::vector<EffectiveOption>& options, bool overwrite,
-                             const std::vector<std::string>& inputs,
-                             const std::vector<std::string>& image_names) {
+std::optional<JsonFile> EvaluationFolder::begin(const EvalIdentity& identity,
+                                                const std::vector<EffectiveOption>& options,
+                                                bool overwrite,
+                                                const std::vector<std::string>& inputs,
+                                                const std::vector<std::string>& image_names) {
   check_is_no_run();
   const std::string fixed = identity_json(identity);
   const JsonFile wanted = JsonFile::parse(fixed, "options");
@@ -208,7 +209,7 @@ bool EvaluationFolder::claim(const EvalIdentity& identity,
       throw Error(ErrorKind::kConfig, cat(folder_, ": holds another evaluation: ", changed),
                   "choose another --output, or --overwrite");
     }
-    if (path_exists(last_path(kind))) return true;
+    if (path_exists(last_path(kind))) return JsonFile::read(last_path(kind));
   }
   std::vector<std::string> own;
   if (stored) own = written(stored->root().at(kIdentityKey), stored_files(stored->root()));
@@ -239,34 +240,13 @@ bool EvaluationFolder::claim(const EvalIdentity& identity,
   }
   json.end_object();
   write_file_atomically(config_path(), json.pretty_text());
-  return false;
+  return std::nullopt;
 }
 
-std::optional<double> EvaluationFolder::begin(const EvalIdentity& identity,
-                                              const std::vector<EffectiveOption>& options,
-                                              bool overwrite, const std::string& input) {
-  std::vector<std::string> inputs;
-  if (!input.empty()) inputs.push_back(input);
-  if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
-  const JsonFile metrics = JsonFile::read(metrics_path());
-  if (metrics.root().has(kTask)) return metrics.root().at("top1").as_double();
-  return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
-}
-
-bool EvaluationFolder::begin_images(const EvalIdentity& identity,
-                                    const std::vector<EffectiveOption>& options, bool overwrite,
-                                    const std::vector<std::string>& image_names) {
-  return claim(identity, options, overwrite, {}, image_names);
-}
-
-std::optional<EvaluationFolder::ComparedMetrics> EvaluationFolder::begin_comparison(
-    const EvalIdentity& identity, const std::vector<EffectiveOption>& options, bool overwrite,
-    const std::vector<std::string>& inputs) {
-  if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
-  const JsonFile file = JsonFile::read(compare_path());
-  const JsonView metric = file.root().has(kTask) ? file.root().at("top1")
-                                                 : file.root().at("stats").at(std::size_t{kAp});
-  return ComparedMetrics{.a = metric.at("a").as_double(), .b = metric.at("b").as_double()};
+JsonView headline_metric(const JsonFile& finished) {
+  const JsonView root = finished.root();
+  return root.has(EvaluationFolder::kTask) ? root.at("top1")
+                                           : root.at("stats").at(std::size_t{kAp});
 }
 
 StoredEvaluation read_evaluation(const std::string& folder) {

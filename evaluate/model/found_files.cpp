@@ -118,7 +118,7 @@ ImageLimits limits_of(const EvalOptions& options) {
 FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
   ImageListing listing;
   if (ranks.is_root()) {
-    listing = list_images(options.images, options.output, [&] { tell_progress(ranks); });
+    listing = list_images(options.images, options.output, [&] { report_progress(ranks); });
   }
   std::vector<SkippedFile> skipped = std::move(listing.skipped);  // rank 0 alone reports them
   listing = listing_of(ranks.broadcast(bytes_of(listing), 0));
@@ -140,7 +140,7 @@ FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
     const ImageFile& file = listing.files[own[i]];
     const std::string name = listing.roots[file.root].name_in_folder(file.name);
     bytes += join(fields_of(own[i], look_at(folders[file.root], name, decoder, stretch)));
-    tell_progress(ranks);
+    report_progress(ranks);
     if (progress) progress->update(static_cast<std::int64_t>(i) + 1);
   }
   if (progress) progress->finish();

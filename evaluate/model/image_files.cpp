@@ -11,7 +11,6 @@
 
 #include "evaluate/detection_formats.h"
 #include "evaluate/evaluation_folder.h"
-#include "evaluate/geojson.h"
 #include "evaluate/model/found_files.h"
 #include "evaluate/outcome.h"
 #include "shared/base/cat.h"
@@ -26,7 +25,7 @@
 #include "shared/coco/instances.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/image_inputs.h"
-#include "shared/evaluation/explain/shown_images.h"
+#include "shared/evaluation/draw/shown_images.h"
 #include "shared/image/image_file.h"
 #include "shared/image/jpeg.h"
 #include "shared/model/device.h"
@@ -100,12 +99,10 @@ Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>&
             cat(path_text(options, files[0]), ": ", escaped(files[0].problem.reason, kWholeText))};
   }
   warn_of_skipped(options, files);
-  const bool is_one = options.images.size() == 1;
-  const std::string subject = is_one ? options.images.front() : "--images";
   return {ErrorKind::kData,
-          files.empty() ? cat(subject, ": holds no files")
-                        : cat(subject, ": none of ", is_one ? "its " : "the ", files.size(),
-                              " files can be used"),
+          cat("--images ", options.images.front(), options.images.size() > 1 ? ", ...: " : ": ",
+              files.empty() ? "holds no files"
+                            : cat("none of the ", files.size(), " files can be used")),
           cat("give --images ", kImageFormats, " files")};
 }
 
@@ -113,28 +110,17 @@ Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>&
 
 using AllGeoTags = std::vector<std::optional<GeoTags>>;
 
-// Returns the tags of `images`; a file that is gone has none.
-AllGeoTags geo_tags_of(const std::vector<ImageRoot>& roots,
-                       const std::vector<const FoundImage*>& images) {
+// Returns the tags of the images; a file that is gone has none. Throws kConfig unless the images
+// share one coordinate system and at least one of them has it.
+AllGeoTags geo_tags_of(const FoundFiles& found) {
   AllGeoTags tags;
-  for (const FoundImage* const one : images) {
-    const ImageRoot& root = roots[one->root];
-    const std::string path = cat(root.folder, "/", root.name_in_folder(one->name));
-    tags.push_back(path_exists(path) ? read_geo_tags(path) : std::nullopt);
-  }
-  return tags;
-}
-
-// Throws kConfig, before anything is detected, unless the images share one coordinate system and at
-// least one of them has it.
-void check_geo_tags(const FoundFiles& found) {
-  std::vector<const FoundImage*> images;
   std::vector<ImageInfo> infos;
   for (const FoundImage& one : found.images) {
-    images.push_back(&one);
+    const ImageRoot& root = found.roots[one.root];
+    const std::string path = cat(root.folder, "/", root.name_in_folder(one.name));
+    tags.push_back(path_exists(path) ? read_geo_tags(path) : std::nullopt);
     infos.push_back({.file_name = one.name});
   }
-  const AllGeoTags tags = geo_tags_of(found.roots, images);
   if (std::none_of(tags.begin(), tags.end(), [](const auto& one) { return one.has_value(); })) {
     throw Error(
         ErrorKind::kConfig,
@@ -142,6 +128,7 @@ void check_geo_tags(const FoundFiles& found) {
         "give GeoTIFFs, or another --output-format");
   }
   shared_epsg(infos, tags);
+  return tags;
 }
 
 // --- The output ---------------------------------------------------------------------------------
@@ -169,9 +156,9 @@ class ImageFilesOutput {
         ranks_(ranks) {}
 
   // Resolves ids, skipped files and positions. `detections` and `undecodable` are the source's,
-  // whose ids are place + 1.
-  void settle(FoundFiles found, std::vector<Detection> detections,
-              const std::vector<SkippedPlace>& undecodable);
+  // whose ids are place + 1; `tags`, for GeoJSON, those of all found images.
+  void resolve(FoundFiles found, std::vector<Detection> detections,
+               const std::vector<SkippedPlace>& undecodable, const AllGeoTags& tags);
   void publish(const EvaluationFolder& folder);
 
  private:
@@ -180,7 +167,7 @@ class ImageFilesOutput {
   static void write_drawn(const EvaluationFolder& folder, const ImageInfo& info,
                           const std::string& part, const Image& image);
   void write_yolo(const EvaluationFolder& folder) const;
-  void tell(const EvaluationFolder& folder, std::size_t drawn_count) const;
+  void print(const EvaluationFolder& folder, std::size_t drawn_count) const;
   std::span<const Detection> found_on(const ImageInfo& image) const {
     return detections_of(image.id, detections_);
   }
@@ -197,8 +184,9 @@ class ImageFilesOutput {
   AllGeoTags geo_tags_{};  // tags of images_, for GeoJSON
 };
 
-void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detections,
-                              const std::vector<SkippedPlace>& undecodable) {
+void ImageFilesOutput::resolve(FoundFiles found, std::vector<Detection> detections,
+                               const std::vector<SkippedPlace>& undecodable,
+                               const AllGeoTags& tags) {
   detections_ = std::move(detections);
   skipped_ = std::move(found.skipped);
   std::vector<bool> used(found.images.size());
@@ -215,22 +203,18 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
   });
   std::sort(skipped_.begin(), skipped_.end(),
             [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
-  std::vector<const FoundImage*> located;
   // Gives ids without gaps, also to the detections.
   std::vector<std::int64_t> id_of(used.size());
   for (std::size_t place = 0; place < used.size(); ++place) {
     if (!used[place]) continue;
     const FoundImage& image = found.images[place];
-    located.push_back(&image);
+    if (!tags.empty()) geo_tags_.push_back(tags[place]);
     places_.push_back(place);
     id_of[place] = static_cast<std::int64_t>(places_.size());
     images_.push_back({.id = id_of[place],
                        .file_name = image.name,
                        .width = image.width,
                        .height = image.height});
-  }
-  if (options_.output_format == OutputFormat::kGeojson) {
-    geo_tags_ = geo_tags_of(found.roots, located);
   }
   for (Detection& one : detections_) {
     one.image_id = id_of[static_cast<std::size_t>(one.image_id - 1)];
@@ -263,7 +247,7 @@ std::size_t ImageFilesOutput::draw(const EvaluationFolder& folder) const {
       ++count;
     }
     progress.update(static_cast<std::int64_t>(++done));
-    tell_progress(ranks_);
+    report_progress(ranks_);
   }
   progress.finish();
   return count;
@@ -318,7 +302,7 @@ void ImageFilesOutput::write_yolo(const EvaluationFolder& folder) const {
                             yolo_labels(image, found_on(image), category_map_));
     });
     progress.update(static_cast<std::int64_t>(begin + count));
-    tell_progress(ranks_);
+    report_progress(ranks_);
   }
   progress.finish();
 }
@@ -356,14 +340,14 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
   write_file_atomically(
       folder.images_path(),
       instances_to_json({.images = images_, .annotations = {}, .categories = categories_}));
-  tell(folder, drawn_count);
+  print(folder, drawn_count);
 }
 
-void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_count) const {
+void ImageFilesOutput::print(const EvaluationFolder& folder, std::size_t drawn_count) const {
   std::cout << folder.path() << ": " << counted(detections_.size(), "detection") << " on "
             << counted(images_.size(), "image") << "\n";
   if (options_.draw > 0) {
-    std::cout << drawn_text(options_, folder, {drawn_count, drawn_count}, detections_);
+    std::cout << drawn_text(options_, folder, drawn_count);
   }
   if (!skipped_.empty()) {
     std::cout << "skipped: " << counted_kinds(skipped_) << "; reasons in " << folder.skipped_path()
@@ -374,7 +358,7 @@ void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_co
 // Opens the folder on rank 0, ready for the results; returns null when it holds them already.
 // Throws where no image can be used.
 std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const Cli& cli,
-                                              const FoundFiles& found) {
+                                              const FoundFiles& found, AllGeoTags& tags) {
   if (found.images.empty()) throw nothing_usable(options, found.skipped);
   warn_of_turned(found.images, !options.tile.empty());
   std::vector<std::string> names;
@@ -385,10 +369,10 @@ std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const 
     throw Error(ErrorKind::kConfig, cat(escaped(name), ": no line of CSV holds this name"),
                 "rename it");
   }
-  if (options.output_format == OutputFormat::kGeojson) check_geo_tags(found);
+  if (options.output_format == OutputFormat::kGeojson) tags = geo_tags_of(found);
   auto folder = std::make_unique<EvaluationFolder>(options.output);
-  if (!folder->begin_images(detection_identity(options, "images", content_hash(found.images)),
-                            cli.effective(), options.overwrite, names)) {
+  if (!folder->begin(detection_identity(options, "images", content_hash(found.images)),
+                     cli.effective(), options.overwrite, {}, names)) {
     return folder;
   }
   std::cout << folder->path() << ": already finished (--overwrite to do it again)\n";
@@ -401,7 +385,8 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
                         const c10::Device& device, Communicator& ranks) {
   FoundFiles found = find_files(options, ranks);
   std::unique_ptr<EvaluationFolder> folder;
-  if (ranks.is_root()) folder = open_folder(options, cli, found);
+  AllGeoTags tags;
+  if (ranks.is_root()) folder = open_folder(options, cli, found, tags);
   const bool is_done = ranks.is_root() && !folder;
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
 
@@ -415,8 +400,8 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
     log_info("detecting with ", options.model, " (", model.kind(), ") on ",
              visited_text(samples.index(), options.max_images), " with ",
              counted(ranks.size(), "rank"), ", device ", device_text(device));
-    const std::string doubt = scale_doubt(model.scale(), source.index(), options.tile);
-    if (!doubt.empty()) log_warning("--images: ", doubt);
+    const std::string warning = scale_warning(model.scale(), source.index(), options.tile);
+    if (!warning.empty()) log_warning("--images: ", warning);
   }
   std::vector<SkippedPlace> undecodable;
   DetectOptions detecting = detect_options(options, device, ranks);
@@ -430,7 +415,7 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
   if (!folder) return;
   as_io_error([&] {
     ImageFilesOutput output(options, source, model.categories(), ranks);
-    output.settle(std::move(found), std::move(detections), undecodable);
+    output.resolve(std::move(found), std::move(detections), undecodable, tags);
     output.publish(*folder);
   });
 }
