@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <vector>
 
@@ -94,20 +95,6 @@ void EvaluationFolder::check_present() const {
               "fix the mount or restore the folder, then run the same command again");
 }
 
-namespace {
-
-// Turns "name.whole.jpg" or "name.tile 800x800+0+0.jpg" into "name.jpg".
-std::string without_part(const std::string& name) {
-  const std::string flat = name.substr(0, name.rfind('.'));
-  const std::size_t dot = flat.rfind('.');
-  if (dot == std::string::npos || !name_matches(flat.substr(dot + 1), "whole|tile [0-9x+]+")) {
-    return name;
-  }
-  return flat.substr(0, dot) + ".jpg";
-}
-
-}  // namespace
-
 std::string EvaluationFolder::drawn_path(std::int64_t image_id, const std::string& name,
                                          const std::string& part) const {
   return cat(made(folder_ + "/drawn"), "/", image_id, name.empty() ? "" : "_", flattened(name),
@@ -166,14 +153,15 @@ std::vector<std::string> EvaluationFolder::written(
   if (kind == Kind::kModel || kind == Kind::kClassifier || is_on_files) {
     paths.push_back(kind == Kind::kClassifier ? predictions_path() : detections_path());
     std::set<std::string> drawn;
-    for (const std::string& name : image_names) drawn.insert(flattened(name) + ".jpg");
+    for (const std::string& name : image_names) drawn.insert(flattened(name));
     std::error_code ignored;
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
          file.increment(ignored)) {
       const std::string name = file->path().filename().string();
+      static const std::regex kDrawn("-?[0-9]+(_(.*?))?(\\.(whole|tile [0-9x+]+))?\\.jpg");
+      std::smatch match;
       const bool is_ours =
-          name_matches(name, "-?[0-9]+(_.*)?\\.jpg") &&
-          (!is_on_files || drawn.contains(without_part(name.substr(name.find('_') + 1))));
+          std::regex_match(name, match, kDrawn) && (!is_on_files || drawn.contains(match[2].str()));
       if (is_ours) paths.push_back(cat(folder_, "/drawn/", name));
     }
   }

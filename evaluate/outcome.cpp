@@ -8,7 +8,6 @@
 
 #include "evaluate/explain/classification_text.h"
 #include "evaluate/explain/explanation.h"
-#include "evaluate/explain/metrics_json.h"
 #include "evaluate/explain/predictions.h"
 #include "evaluate/page/eval_page.h"
 #include "shared/base/cat.h"

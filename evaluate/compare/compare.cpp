@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "evaluate/compare/classification_comparison.h"
 #include "evaluate/compare/comparison.h"
 #include "evaluate/evaluation_folder.h"
+#include "evaluate/explain/classification_text.h"
+#include "evaluate/explain/predictions.h"
 #include "evaluate/outcome.h"
 #include "evaluate/page/eval_page.h"
 #include "shared/base/error.h"
@@ -222,6 +226,109 @@ std::uint32_t detection_limit_of(const EvalOptions& options, const std::array<Si
   return limit ? static_cast<std::uint32_t>(*limit) : options.detection_limit(truth.is_tiled);
 }
 
+// The texts of a comparison: compare.json, the tables for a terminal, notes for the reader.
+struct ComparisonTexts {
+  std::string json{}, tables{};
+  std::vector<std::string> notes{};
+};
+
+// A comparison that is about to be made.
+struct PlannedComparison {
+  EvalIdentity identity{};
+  std::vector<std::string> inputs{};  // files that it reads
+  std::string truth{};                // path of the ground truth
+  const char* metric = "";            // the headline's name
+  std::function<ComparisonTexts(const ComparedNames& names)> compare{};
+};
+
+// Compares, unless the output folder holds the result already, writes compare.html and compare.json
+// and prints the tables. Returns the exit code. Throws kIo, and as EvaluationFolder::begin().
+int publish_comparison(const EvalOptions& options, const Cli& cli, const PlannedComparison& plan) {
+  EvaluationFolder folder(options.output);
+  if (const auto done =
+          folder.begin(plan.identity, cli.effective(), options.overwrite, plan.inputs)) {
+    const JsonView metric = headline_metric(*done);
+    std::cout << folder.path() << ": already compared, " << plan.metric << " "
+              << metric_text(metric.at("a").as_double()) << " and "
+              << metric_text(metric.at("b").as_double()) << " (--overwrite to do it again)\n";
+    return 0;
+  }
+  const auto page_of = [&](const std::string& side) {
+    const std::string page = side + "/report.html";  // a results file has no page
+    std::error_code code;
+    return path_exists(page) ? std::filesystem::proximate(page, options.output, code).string() : "";
+  };
+  const auto& [a, b] = options.compare;
+  const ComparisonTexts texts = plan.compare(
+      {.a = a, .b = b, .truth = plan.truth, .page_a = page_of(a), .page_b = page_of(b)});
+  const Page page{.title = "Comparison",
+                  .subtitle = cat("A: ", a, " · B: ", b, " · on ", plan.truth),
+                  .summary = texts.tables,
+                  .data = texts.json,
+                  .settings = settings_of(cli.effective()),
+                  .notes = texts.notes};
+  as_io_error([&] {
+    folder.check_present();
+    write_file_atomically(folder.compare_page_path(), render_page(page, kComparisonScript));
+    write_file_atomically(folder.compare_path(), texts.json);
+  });
+  std::cout << texts.tables << '\n' << "report: " << folder.compare_page_path() << '\n';
+  return 0;
+}
+
+void refuse_given_truth(const EvalOptions& options) {
+  for (const auto& [name, is_given] :
+       {std::pair{"annotations", !options.annotations.empty()}, {"data", !options.data.empty()}}) {
+    if (!is_given) continue;
+    throw Error(ErrorKind::kUsage,
+                cat("--", name, ": has no effect with two classifiers, whose predictions hold the ",
+                    "true classes"),
+                "leave the option out");
+  }
+}
+
+// Returns the categories of an evaluation, in its order.
+Categories evaluated_categories(const std::string& folder) {
+  const JsonFile metrics = JsonFile::read(folder + "/metrics.json");
+  const JsonView classes = metrics.root().at("per_class");
+  Categories categories;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    categories.push_back({.id = classes.at(i).at("category_id").as_int(),
+                          .name = classes.at(i).at("name").as_string()});
+  }
+  return categories;
+}
+
+// Compares two classifiers, from the predictions of both folders of options.compare. These
+// hold the true classes: the shards are not needed. Throws kConfig (other images or classes), kData
+// (content), kUsage (ground truth was given, which has no effect).
+int compare_classifiers(const EvalOptions& options, const Cli& cli,
+                        const std::array<StoredEvaluation, 2>& stored) {
+  refuse_given_truth(options);
+  std::array<ClassifiedSide, 2> sides;
+  EvalIdentity identity;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::string& path = stored[i].results;
+    sides[i] = {.name = options.compare[i], .predictions = read_predictions(path)};
+    identity.emplace_back(i == 0 ? EvaluationFolder::kComparedA : EvaluationFolder::kComparedB,
+                          quoted(hex64(xxh3_file(path))));
+  }
+  identity.emplace_back(EvaluationFolder::kTask, quoted(kClassificationTask));
+  const auto compare = [&](const ComparedNames& names) -> ComparisonTexts {
+    const ClassificationComparison comparison =
+        compare_predictions(sides, evaluated_categories(options.compare[0]));
+    return {.json = classification_comparison_json(names, comparison),
+            .tables = classification_comparison_text(names, comparison),
+            .notes = {classification_interval_note(comparison)}};
+  };
+  return publish_comparison(options, cli,
+                            {.identity = identity,
+                             .inputs = {stored[0].results, stored[1].results},
+                             .truth = stored[0].truth.path,
+                             .metric = "top-1",
+                             .compare = compare});
+}
+
 }  // namespace
 
 int compare_evaluations(const EvalOptions& options, const Cli& cli) {
@@ -264,39 +371,6 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
        .truth = truth.source.path,
        .metric = "AP",
        .compare = compare});
-}
-
-int publish_comparison(const EvalOptions& options, const Cli& cli, const PlannedComparison& plan) {
-  EvaluationFolder folder(options.output);
-  if (const auto done =
-          folder.begin(plan.identity, cli.effective(), options.overwrite, plan.inputs)) {
-    const JsonView metric = headline_metric(*done);
-    std::cout << folder.path() << ": already compared, " << plan.metric << " "
-              << metric_text(metric.at("a").as_double()) << " and "
-              << metric_text(metric.at("b").as_double()) << " (--overwrite to do it again)\n";
-    return 0;
-  }
-  const auto page_of = [&](const std::string& side) {
-    const std::string page = side + "/report.html";  // a results file has no page
-    std::error_code code;
-    return path_exists(page) ? std::filesystem::proximate(page, options.output, code).string() : "";
-  };
-  const auto& [a, b] = options.compare;
-  const ComparisonTexts texts = plan.compare(
-      {.a = a, .b = b, .truth = plan.truth, .page_a = page_of(a), .page_b = page_of(b)});
-  const Page page{.title = "Comparison",
-                  .subtitle = cat("A: ", a, " · B: ", b, " · on ", plan.truth),
-                  .summary = texts.tables,
-                  .data = texts.json,
-                  .settings = settings_of(cli.effective()),
-                  .notes = texts.notes};
-  as_io_error([&] {
-    folder.check_present();
-    write_file_atomically(folder.compare_page_path(), render_page(page, kComparisonScript));
-    write_file_atomically(folder.compare_path(), texts.json);
-  });
-  std::cout << texts.tables << '\n' << "report: " << folder.compare_page_path() << '\n';
-  return 0;
 }
 
 }  // namespace retina

@@ -16,6 +16,7 @@
 #include "evaluate/explain/suspects.h"
 #include "evaluate/explain/worst_images.h"
 #include "shared/evaluation/score/calibration.h"
+#include "shared/evaluation/score/metrics.h"
 
 namespace retina {
 
@@ -51,5 +52,12 @@ struct Explanation {
 // and only the best of an image and class are considered, boxes.detection_limit() of them. Takes 26
 // bytes a detection besides the boxes. Parity of the error split: tests/evaluation/tide_test.cpp.
 Explanation explain_detections(const BoxGroups& boxes, const ExplainOptions& options = {});
+
+// Returns metrics.json: "stats" (the 12 numbers), the same by their names, "count_best" (of an
+// image and class), the counts, "per_class" (a list), and the explanation of the numbers: each
+// class's curves, best threshold and faults, then "error_split", "confusion", "calibration",
+// "worst", "suspects", "images" and "file_names", each on a line of its own. `explanation` is of
+// the same truth and detections; the curves are null unless the metrics have COCO's thresholds.
+std::string metrics_json(const CocoMetrics& metrics, const Explanation& explanation);
 
 }  // namespace retina

@@ -1,10 +1,9 @@
-#include "evaluate/explain/metrics_json.h"
-
 #include <array>
 #include <future>
 #include <initializer_list>
 #include <span>
 
+#include "evaluate/explain/explanation.h"
 #include "evaluate/explain/json_fields.h"
 #include "shared/evaluation/score/matching.h"
 #include "shared/evaluation/score/metrics_text.h"

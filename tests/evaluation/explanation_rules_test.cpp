@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/explain/metrics_json.h"
 #include "shared/coco/categories.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/evaluation/score/metrics_text.h"

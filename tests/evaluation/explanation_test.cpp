@@ -6,7 +6,6 @@
 
 #include <numeric>
 
-#include "evaluate/explain/metrics_json.h"
 #include "shared/base/json.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/evaluation/score/metrics_text.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 
-#include "evaluate/explain/metrics_json.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
