@@ -75,7 +75,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   check_sizes(truth, truth_path);
   const std::vector<Detection> detections = reading.get();
   check_file_names(options.detections, file_name_finder(truth));
-  const BoxGroups boxes(truth, detections, 0, limit);
+  const BoxGroups boxes(truth, detections, 0, limit, options.detections);
   CocoMetrics metrics = evaluate_detections(boxes);
   if (shards) metrics.quarantined_count = shards->manifest().counts.quarantined;
   // A finished evaluation of the same inputs is only reported.

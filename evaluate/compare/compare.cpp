@@ -6,7 +6,6 @@
 #include <functional>
 #include <iostream>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -178,16 +177,6 @@ void read_detections(Side& side, const Instances& truth) {
   }
   side.detections = read_results(stored.results);
   check_file_names(stored.results, file_name_finder(truth));
-  std::unordered_set<std::int64_t> images;
-  for (const ImageInfo& image : truth.images) images.insert(image.id);
-  for (std::size_t i = 0; i < side.detections.size(); ++i) {
-    const std::int64_t id = side.detections[i].image_id;
-    if (images.contains(id)) continue;
-    throw Error(ErrorKind::kData,
-                cat(stored.results, ": entry ", i, ": image id ", id,
-                    " is not in the ground truth (it has ", counted(images.size(), "image"), ")"),
-                "compare on the ground truth of the images that both were made on");
-  }
 }
 
 // Throws kConfig where the output would replace one of the compared folders.
@@ -348,7 +337,8 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
   add_count_best(identity, limit);
   const auto compare = [&](const ComparedNames& names) -> ComparisonTexts {
     const Comparison comparison = compare_detections(
-        truth.instances, sides[0].detections, sides[1].detections, {.detection_limit = limit});
+        truth.instances, sides[0].detections, sides[1].detections,
+        {.detection_limit = limit, .names = {sides[0].stored.results, sides[1].stored.results}});
     // Oddities of either side go to the log.
     for (const std::string& note : box_notes(truth.instances)) {
       log_warning(truth.source.path, ": ", note);

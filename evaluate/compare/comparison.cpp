@@ -148,8 +148,9 @@ Comparison compare_detections(const Instances& truth, const std::vector<Detectio
                               const std::vector<Detection>& b, const ComparisonOptions& options) {
   Comparison result;
   result.options = options;
-  const BoxGroups boxes_a(truth, a, options.thread_count, options.detection_limit),
-      boxes_b(truth, b, options.thread_count, options.detection_limit);
+  const BoxGroups boxes_a(truth, a, options.thread_count, options.detection_limit,
+                          options.names[0]),
+      boxes_b(truth, b, options.thread_count, options.detection_limit, options.names[1]);
   result.a = evaluate_detections(boxes_a, options.thread_count);
   result.b = evaluate_detections(boxes_b, options.thread_count);
   const ResampledEvaluation matched_a(boxes_a, options.thread_count);

@@ -8,6 +8,7 @@
 // differences. It covers the choice of images, not the training's seed.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,7 +29,8 @@ struct ComparisonOptions {
   // narrow.
   std::size_t fewest_images = 10;
   std::uint32_t detection_limit = kMaxDetectionsPerImage;  // of BoxGroups
-  int thread_count = 0;  // 0: usable_cores(); the result never depends on it
+  int thread_count = 0;                        // 0: usable_cores(); the result never depends on it
+  std::array<std::string, 2> names{"A", "B"};  // of the detections, for errors
 };
 
 // Change of one image by ResampledEvaluation::image_mistakes(), the sum over the IoU thresholds:

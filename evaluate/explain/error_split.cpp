@@ -10,18 +10,13 @@ namespace {
 
 constexpr int kTideRecallSteps = 100;
 
-// A detection's place in tidecv's order, best first.
-struct TidePoint {
-  double score;
-  bool was_hit;
-  std::uint32_t order;
-
-  bool operator<(const TidePoint& other) const {
-    if (score != other.score) return score > other.score;
-    if (was_hit != other.was_hit) return other.was_hit;
-    return order < other.order;
-  }
-};
+// Returns true if tidecv, once it corrects anything, has `a` before `b`: best first, among equal
+// scores false detections before hits.
+bool comes_before(const TideDetection& a, const TideDetection& b) {
+  if (a.score != b.score) return a.score > b.score;
+  if (a.outcome.hit != b.outcome.hit) return b.outcome.hit;
+  return a.order < b.order;
+}
 
 // Collects precision at each hit, then takes its mean over recalls 0, .01, ..., 1.
 class TideCurve {
@@ -57,16 +52,6 @@ class TideCurve {
   std::vector<double> precisions_;
 };
 
-// Returns the detections in tidecv's order after a correction.
-std::vector<TideDetection> false_before_hits(std::span<const TideDetection> detections) {
-  std::vector<TideDetection> ordered(detections.begin(), detections.end());
-  std::stable_sort(
-      ordered.begin(), ordered.end(), [](const TideDetection& a, const TideDetection& b) {
-        return a.score != b.score ? a.score > b.score : b.outcome.hit && !a.outcome.hit;
-      });
-  return ordered;
-}
-
 constexpr auto place_of(FaultKind kind) {
   return static_cast<std::size_t>(kind);
 }
@@ -86,30 +71,22 @@ struct FalseCounts {
 
 // Returns AP with classification faults corrected: the class loses its own, and gains those of
 // other classes that belong to it.
-ClassSplit::Ap reclassified_ap(std::span<const TideDetection> ordered,
+ClassSplit::Ap reclassified_ap(std::vector<TideDetection> detections,
                                std::span<const MovedHit> moved, std::int64_t object_count) {
+  // A kind that no detection has marks those that were moved.
+  TideOutcome moved_outcome;
+  moved_outcome.fault = FaultKind::kMissed;
+  for (const MovedHit& one : moved) detections.push_back({one.score, one.order, moved_outcome});
+  std::sort(detections.begin(), detections.end(), comes_before);
   TideCurve curve;
   FalseCounts counts;
-  std::size_t next = 0;
-  const auto move_in_before = [&](const TidePoint* limit) {
-    for (; next < moved.size(); ++next) {
-      const TidePoint one{moved[next].score, false, moved[next].order};
-      if (limit != nullptr && !(one < *limit)) return;
-      curve.hit_after(counts.without(FaultKind::kClassification));
-    }
-  };
-  for (const TideDetection& detection : ordered) {
-    if (next < moved.size()) {
-      const TidePoint here{detection.score, detection.outcome.hit, detection.order};
-      move_in_before(&here);
-    }
-    if (detection.outcome.hit) {
+  for (const auto& [score, order, outcome] : detections) {
+    if (outcome.hit || outcome.fault == FaultKind::kMissed) {
       curve.hit_after(counts.without(FaultKind::kClassification));
     } else {
-      counts.add(detection.outcome);
+      counts.add(outcome);
     }
   }
-  move_in_before(nullptr);
   return curve.ap(counts.without(FaultKind::kClassification), object_count);
 }
 
@@ -137,7 +114,8 @@ ClassSplit split_class(std::span<const TideDetection> detections, std::span<cons
   split.now = now.ap(present.all, counts.objects);
   split.no_false_positives = all_hits.ap(present.all, counts.objects);
 
-  const std::vector<TideDetection> ordered = false_before_hits(detections);
+  std::vector<TideDetection> ordered(detections.begin(), detections.end());
+  std::sort(ordered.begin(), ordered.end(), comes_before);
   std::array<TideCurve, kFaultKindCount> curves;
   FalseCounts so_far;
   for (const TideDetection& detection : ordered) {

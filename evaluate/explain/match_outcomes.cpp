@@ -30,21 +30,17 @@ MatchedImage ImageMatcher::match(std::uint32_t image) {
       .image = image, .first = boxes_.found_begin[image], .first_truth = boxes_.truth_begin[image]};
   matched.count = boxes_.found_begin[image + 1] - matched.first;
   matched.truth_count = boxes_.truth_begin[image + 1] - matched.first_truth;
-  measure_truths(matched);
   measure_overlaps(matched);
   find_tide_hits(matched);
   find_tide_faults(matched);
   return matched;
 }
 
-void ImageMatcher::measure_truths(const MatchedImage& image) {
+void ImageMatcher::measure_overlaps(MatchedImage& image) {
   edges_.clear();
   for (std::uint32_t g = 0; g < image.truth_count; ++g) {
     edges_.emplace_back(boxes_.object(image.first_truth + g).bbox);
   }
-}
-
-void ImageMatcher::measure_overlaps(MatchedImage& image) {
   std::uint32_t overlap_count = 0;
   overlap_begin_.assign(1, 0);
   for (std::uint32_t rank = 0; rank < image.count; ++rank) {

@@ -79,7 +79,6 @@ class ImageMatcher {
   const std::vector<MovedHit>& moved() const { return moved_; }
 
  private:
-  void measure_truths(const MatchedImage& image);
   void measure_overlaps(MatchedImage& image);
   void find_tide_hits(const MatchedImage& image);
   void find_tide_faults(const MatchedImage& image);

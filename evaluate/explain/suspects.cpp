@@ -1,7 +1,6 @@
 #include "evaluate/explain/suspects.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "shared/evaluation/score/matching.h"
 
@@ -21,18 +20,8 @@ bool SuspectFinder::stronger(const Candidate& a, const Candidate& b) {
   return a.detection < b.detection;
 }
 
-// Adds a candidate; cuts a list to the strongest once it has twice its capacity.
 void SuspectFinder::keep(SuspectKind kind, const Candidate& candidate) {
-  auto& list = kept_[static_cast<std::size_t>(kind)];
-  double& least_evidence = least_evidence_[static_cast<std::size_t>(kind)];
-  if (list.empty()) least_evidence = -std::numeric_limits<double>::infinity();
-  if (candidate.evidence < least_evidence) return;
-  list.push_back(candidate);
-  if (list.size() < 2 * capacity()) return;
-  const auto end = list.begin() + static_cast<std::ptrdiff_t>(capacity());
-  std::nth_element(list.begin(), end - 1, list.end(), stronger);
-  least_evidence = (end - 1)->evidence;
-  list.erase(end, list.end());
+  kept_[static_cast<std::size_t>(kind)].push_back(candidate);
 }
 
 void SuspectFinder::add(const MatchedImage& image, const MatchOutcomes& outcomes) {
@@ -81,7 +70,7 @@ void SuspectFinder::add(const MatchedImage& image, const MatchOutcomes& outcomes
 
 void SuspectFinder::merge(const SuspectFinder& other) {
   for (std::size_t kind = 0; kind < kSuspectKindCount; ++kind) {
-    for (const Candidate& one : other.kept_[kind]) keep(static_cast<SuspectKind>(kind), one);
+    kept_[kind].insert(kept_[kind].end(), other.kept_[kind].begin(), other.kept_[kind].end());
   }
 }
 
@@ -91,11 +80,10 @@ std::vector<Suspect> SuspectFinder::result(const BoxGroups& boxes) const {
     const auto kind = static_cast<SuspectKind>(i);
     std::vector<Candidate> list = kept_[i];
     std::sort(list.begin(), list.end(), stronger);
-    // Entries beyond the capacity depend on the order of images.
-    if (list.size() > capacity()) list.resize(capacity());
-    std::vector<Suspect> told;
+    list.resize(std::min(list.size(), 8 * options_.most));
+    std::vector<Suspect> chosen;
     for (const Candidate& one : list) {
-      if (told.size() == options_.most) break;
+      if (chosen.size() == options_.most) break;
       const ImageInfo& info = boxes.image(one.image);
       Suspect suspect{
           .kind = kind, .image_id = info.id, .file_name = info.file_name, .iou = one.iou};
@@ -113,13 +101,13 @@ std::vector<Suspect> SuspectFinder::result(const BoxGroups& boxes) const {
       }
       const bool again =
           kind == SuspectKind::kUnlabelled &&
-          std::any_of(told.begin(), told.end(), [&](const Suspect& earlier) {
+          std::any_of(chosen.begin(), chosen.end(), [&](const Suspect& earlier) {
             return earlier.image_id == suspect.image_id &&
                    box_iou(BoxEdges(suspect.bbox), BoxEdges(earlier.bbox), false) >= kExplainedIou;
           });
-      if (!again) told.push_back(suspect);
+      if (!again) chosen.push_back(suspect);
     }
-    all.insert(all.end(), told.begin(), told.end());
+    all.insert(all.end(), chosen.begin(), chosen.end());
   }
   return all;
 }

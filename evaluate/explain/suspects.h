@@ -42,7 +42,7 @@ struct SuspectOptions {
   std::size_t most = 100;  // of each kind
 };
 
-// Keeps the best of each kind.
+// Collects the candidates of each kind.
 class SuspectFinder {
  public:
   explicit SuspectFinder(const SuspectOptions& options) : options_(options) {}
@@ -64,12 +64,9 @@ class SuspectFinder {
   };
   void keep(SuspectKind kind, const Candidate& candidate);
   static bool stronger(const Candidate& a, const Candidate& b);
-  std::size_t capacity() const { return options_.most * 8; }
 
   SuspectOptions options_;
   std::array<std::vector<Candidate>, kSuspectKindCount> kept_{};
-  // Evidence of the weakest entry of a full list; candidates below it are not kept.
-  std::array<double, kSuspectKindCount> least_evidence_{};
   std::vector<double> best_ious_;        // [objects of the image]
   std::vector<std::uint8_t> contested_;  // [objects of the image]
 };

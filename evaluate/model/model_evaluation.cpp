@@ -114,10 +114,6 @@ class ShardEvaluation {
     return already_done(options_, *folder_, {model_->task(), *done_metric_, quarantined_count()});
   }
 
-  std::function<void(std::int64_t, std::int64_t)> evaluating(const char* unit) const {
-    return progress_line(ranks_, "evaluating", unit);
-  }
-
   void report_start(const SampleSource& samples) const {
     log_info("evaluating ", options_.model, " (", model_->kind(), ") on ",
              visited_text(samples.index(), options_.max_images), " with ",
@@ -137,7 +133,7 @@ class ShardEvaluation {
 
   int classify(DetectOptions running) {
     if (ranks_.is_root()) report_start(ShardSource(*shards_));
-    running.on_progress = evaluating("images");
+    running.on_progress = progress_line(ranks_, "evaluating");
     const std::vector<ClassOutcome> outcomes = model_->classify_all(*shards_, ranks_, running);
     if (!folder_) return 0;
     return as_io_error([&] {
@@ -154,7 +150,8 @@ class ShardEvaluation {
     const std::unique_ptr<TiledSource> tiles = tiled(images, options_);
     const SampleSource& samples = tiles ? static_cast<const SampleSource&>(*tiles) : images;
     if (ranks_.is_root()) report_start(samples);
-    running.on_progress = evaluating(is_tiled(samples.index()) ? "tiles" : "images");
+    running.on_progress =
+        progress_line(ranks_, "evaluating", is_tiled(samples.index()) ? "tiles" : "images");
     const std::vector<Detection> detections =
         model_->detect_all({samples, shards_->manifest().categories, ranks_}, running);
     return folder_ ? as_io_error([&] { return score(detections); }) : 0;

@@ -179,12 +179,6 @@ TEST_F(ScoringCommand, AnUnfinishedEvaluationIsDoneAfresh) {
   EXPECT_TRUE(path_exists(output_ + "/metrics.json"));
 }
 
-TEST_F(ScoringCommand, ResultsOnUnknownImagesAreBadDataNamingTheId) {
-  write_file_atomically(
-      detections_, R"([{"image_id": 99, "category_id": 7, "bbox": [1, 1, 2, 2], "score": 1}])");
-  expect_refusal(run(), 65, "image id 99");
-}
-
 TEST_F(ScoringCommand, UnknownCategoriesAndLowScoresCostOneWarningWithTheirCounts) {
   write_file_atomically(detections_,
                         R"([{"image_id": 1, "category_id": 8, "bbox": [1, 1, 2, 2], "score": 1},

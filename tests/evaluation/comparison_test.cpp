@@ -152,7 +152,7 @@ TEST(Comparison, OrdersClassesAndImagesByTheSizeOfTheirChange) {
   EXPECT_THAT(worse_images(comparison), ElementsAre(3, 4)) << "equal changes: by id";
 
   const std::string text = comparison_text({.a = "one", .b = "two", .truth = "truth"}, comparison);
-  EXPECT_THAT(text, HasSubstr("class 2  0.500  0.200  -0.300  -0.400 to -0.100  *\n"));
+  EXPECT_THAT(text, HasSubstr("class 2      0.500  0.200  -0.300  -0.400 to -0.100  *\n"));
   EXPECT_THAT(text, HasSubstr("2 images better, 2 worse, 1 the same."));
   EXPECT_THAT(text, HasSubstr("1 of 1 class interval exclude"));
   const JsonFile json = JsonFile::parse(comparison_json({}, comparison), "compare.json");

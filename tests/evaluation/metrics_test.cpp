@@ -232,9 +232,10 @@ TEST(MetricsText, TheTableHasOneRowAClassAndDashesForNothingToFind) {
   Scene scene;
   scene.object(1, 3, {0, 0, 40, 40});
   scene.detect(1, 3, {0, 0, 40, 40}, .5);
-  scene.truth.categories[1].name = "\x1b[2Jdog\n";
-  const std::string text = class_table_text(score(scene));
-  EXPECT_THAT(text, HasSubstr("\ncat            1.000  1.000  1.000      -   1.000      -  1.000"));
+  CocoMetrics metrics = score(scene);
+  metrics.per_class[1].name = "\x1b[2Jdog\n";  // must not reach a terminal
+  const std::string text = class_table_text(metrics);
+  EXPECT_THAT(text, HasSubstr("\ncat           1.000  1.000  1.000      -   1.000      -  1.000"));
   EXPECT_THAT(text, HasSubstr("\n\\x1b[2Jdog\\n      -      -      -      -       -"));
 }
 

@@ -98,7 +98,7 @@ class BoxBlocks {
   }
 
  private:
-  static constexpr std::size_t kBlockBoxes = 64;
+  static constexpr std::size_t kBlockBoxes = 128;
   struct Block {
     Corners32 bounds{};
     std::size_t count = 0;  // remaining boxes

@@ -46,7 +46,7 @@ struct TileMerge {
 // the hull in the order of its input, here in the total order (which sahi has if it gets its input
 // so: tests/oracle/tile_merge.py compares them).
 //
-// 100,000 boxes that lie apart take about half a second.
+// 100,000 boxes that lie apart take less than a second.
 std::vector<Detection> merge_tiles(std::vector<Detection> found, const TileMerge& merge);
 
 // Merges the detections of many images, which come in ascending order of their ids and stay so.

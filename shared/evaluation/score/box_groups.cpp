@@ -52,7 +52,7 @@ std::vector<std::int64_t> ids_of(const Categories& categories) {
 }  // namespace
 
 BoxGroups::BoxGroups(const Instances& truth, const std::vector<Detection>& detections,
-                     int thread_count, std::uint32_t detection_limit)
+                     int thread_count, std::uint32_t detection_limit, const std::string& name)
     : truth_(truth),
       detections_(detections),
       image_at_(places_by_id(truth.images)),
@@ -63,7 +63,7 @@ BoxGroups::BoxGroups(const Instances& truth, const std::vector<Detection>& detec
                "too many boxes");
   const IdPlaces labels(ids_of(truth.categories));
   place_objects(labels);
-  place_detections(labels, thread_count);
+  place_detections(labels, thread_count, name);
   sort_images(labels, thread_count);
   sort_classes(thread_count);
 
@@ -92,14 +92,15 @@ void BoxGroups::place_objects(const IdPlaces& labels) {
   }
 }
 
-void BoxGroups::place_detections(const IdPlaces& labels, int thread_count) {
+void BoxGroups::place_detections(const IdPlaces& labels, int thread_count,
+                                 const std::string& name) {
   std::vector<std::uint32_t> image_of(detections_.size());
   constexpr std::size_t kBlock = 16384;
   for_each_parallel((detections_.size() + kBlock - 1) / kBlock, thread_count, [&](std::size_t b) {
     for (std::size_t i = b * kBlock; i < std::min(detections_.size(), (b + 1) * kBlock); ++i) {
       const Detection& one = detections_[i];
       image_of[i] = image_places_.place_of(one.image_id);
-      if (image_of[i] == IdPlaces::kNone) fail_foreign_image();
+      if (image_of[i] == IdPlaces::kNone) fail_foreign_image(name);
       if (labels.place_of(one.category_id) == IdPlaces::kNone) image_of[i] = IdPlaces::kNone;
     }
   });
@@ -138,13 +139,13 @@ std::uint32_t BoxGroups::image_of(std::uint32_t slot) const {
   return static_cast<std::uint32_t>(next - found_begin.begin() - 1);
 }
 
-void BoxGroups::fail_foreign_image() const {
+void BoxGroups::fail_foreign_image(const std::string& name) const {
   const auto first =
       std::find_if(detections_.begin(), detections_.end(), [&](const Detection& one) {
         return image_places_.place_of(one.image_id) == IdPlaces::kNone;
       });
   throw Error(ErrorKind::kData,
-              cat("detections: entry ", first - detections_.begin(), ": image id ", first->image_id,
+              cat(name, ": entry ", first - detections_.begin(), ": image id ", first->image_id,
                   " is not in the annotations (they have ", counted(image_count(), "image"), ")"),
               "score detections against the annotations of the images they were made on");
 }

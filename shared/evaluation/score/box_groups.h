@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,11 +47,13 @@ inline bool is_empty(const std::array<double, 4>& xywh) {
 // detection.
 class BoxGroups {
  public:
-  // Keeps references to both, which must outlive this. Throws Error{kData} naming the first image
-  // id of a detection that is not in `truth`, or a category id that `truth` has twice.
-  // `thread_count` 0: usable_cores(); the result never depends on it.
+  // Keeps references to both, which must outlive this. `name`: of the detections, for errors.
+  // Throws Error{kData} naming the first image id of a detection that is not in `truth`, or a
+  // category id that `truth` has twice. `thread_count` 0: usable_cores(); the result never depends
+  // on it.
   BoxGroups(const Instances& truth, const std::vector<Detection>& detections, int thread_count = 0,
-            std::uint32_t detection_limit = kMaxDetectionsPerImage);
+            std::uint32_t detection_limit = kMaxDetectionsPerImage,
+            const std::string& name = "detections");
 
   const Instances& truth() const { return truth_; }
   const std::vector<Detection>& detections() const { return detections_; }
@@ -91,10 +94,10 @@ class BoxGroups {
 
  private:
   void place_objects(const IdPlaces& labels);
-  void place_detections(const IdPlaces& labels, int thread_count);
+  void place_detections(const IdPlaces& labels, int thread_count, const std::string& name);
   void sort_images(const IdPlaces& labels, int thread_count);
   void sort_classes(int thread_count);
-  [[noreturn]] void fail_foreign_image() const;
+  [[noreturn]] void fail_foreign_image(const std::string& name) const;
 
   const Instances& truth_;
   const std::vector<Detection>& detections_;
