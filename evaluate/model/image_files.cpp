@@ -507,7 +507,7 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
     }
     if (made.left_out_count > 0) {
       log_warning(folder.geojson_path(), ": lacks the detections on ",
-                  counted(made.left_out_count, "image"), ", which no GeoTIFF tells the place of");
+                  counted(made.left_out_count, "image"), ", which are not GeoTIFFs");
     }
   }
   write_file_atomically(
