@@ -57,7 +57,8 @@ def compare(name, build, folder, truth, results):
         for key, curve in (("curve_50", curves[0]), ("curve_75", curves[5]), ("curve_mean", curves.mean(0))):
             worst = max(worst, float(np.max(np.abs(np.subtract(curve, ours[key])))))
     assert worst <= TOLERANCE, f"{name}: differs by {worst}"
-    for ours, theirs in zip(text.splitlines(), summary.splitlines()):
+    # Without objects a sentence stands for the numbers.
+    for ours, theirs in zip(text.splitlines() if metrics["object_count"] else [], summary.splitlines()):
         # A number that ends in 5 after 1e-16 of rounding may print either way.
         same = ours == theirs or (ours[:-5] == theirs[:-5]
                                   and abs(float(ours[-5:]) - float(theirs[-5:])) < 0.0011)
@@ -134,7 +135,7 @@ def refusals_and_warnings(build, folder):
     low = [dict(one, score=-one["score"]) for one in results] + [dict(results[0], category_id=44)]
     code, warnings = warnings_of(build, folder, truth, low)
     assert code == 0 and len(warnings) == 1, warnings
-    assert " 1 detections have a category" in warnings[0] and " 3 detections" in warnings[0], warnings
+    assert " 1 detection has a category" in warnings[0] and " 3 detections" in warnings[0], warnings
 
 
 def main():
