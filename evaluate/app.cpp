@@ -6,8 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "evaluate/box_reading.h"
-#include "evaluate/compare.h"
+#include "evaluate/compare/compare.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/model_library.h"
 #include "evaluate/options.h"
@@ -24,8 +23,6 @@
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/job/rank_program.h"
-#include "shared/onnx/onnx_check.h"
-#include "shared/onnx/onnx_file.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {
@@ -64,10 +61,6 @@ void check_sizes(const Instances& truth, const std::string& path) {
   }
 }
 
-std::string doubt(const std::string& path, const std::string& text) {
-  return text.empty() ? "" : cat(path, ": ", text);
-}
-
 int score_results(const EvalOptions& options, const Cli& cli) {
   std::optional<ShardSet> shards;
   if (!options.data.empty()) shards.emplace(options.data, options.scratch);
@@ -82,18 +75,22 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   check_sizes(truth, truth_path);
   const std::vector<Detection> detections = reading.get();
   check_file_names(options.detections, file_name_finder(truth));
-  const BoxGroups boxes(truth, detections, 0, limit);
+  const BoxGroups boxes(truth, detections, 0, limit, options.detections);
   CocoMetrics metrics = evaluate_detections(boxes);
   if (shards) metrics.quarantined_count = shards->manifest().counts.quarantined;
   // A finished evaluation of the same inputs is only reported.
   EvaluationFolder folder(options.output);
-  if (const auto ap =
-          folder.begin(identity.get(), cli.effective(), options.overwrite, options.detections)) {
-    return already_done(options, folder, {Task::kDetection, *ap, metrics.quarantined_count});
+  if (const auto done =
+          folder.begin(identity.get(), cli.effective(), options.overwrite, {options.detections})) {
+    return already_done(
+        options, folder,
+        {Task::kDetection, headline_metric(*done).as_double(), metrics.quarantined_count});
   }
   std::vector<std::string> notes = shards ? shards->manifest().notes : box_notes(truth);
-  for (std::string& note : notes) note = doubt(truth_path, note);
-  notes.push_back(doubt(options.detections, detections_doubt(truth, detections, metrics)));
+  for (std::string& note : notes) note = cat(truth_path, ": ", note);
+  if (const std::string warning = boxes_beyond(truth, detections); !warning.empty()) {
+    notes.push_back(cat(options.detections, ": ", warning));
+  }
   return as_io_error([&] {
     return publish(options, cli, folder,
                    {.subject = cat(options.detections, " on ", truth_path),
@@ -104,19 +101,9 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   });
 }
 
-// Throws for a file that is not an inference model of ours, once for all ranks, before LibTorch and
-// a runtime are opened. The code that opens the model checks the bytes that it gives to the runtime
-// again.
-void check_model_file(const EvalOptions& options) {
-  if (!path_exists(options.model) || is_folder(options.model)) return;
-  if (!is_onnx_file(options.model) && !options.model.ends_with(".onnx")) return;
-  read_onnx_model(options.model).throw_if_foreign(options.model);
-}
-
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {
   root_first(ranks, [&] { check_rank_count(options.expect_ranks, ranks); });
   if (!options.scores_only() && !options.compares()) {
-    root_first(ranks, [&] { check_model_file(options); });
     return evaluate_with_model(options, cli, ranks);
   }
   int code = 0;

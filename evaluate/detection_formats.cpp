@@ -1,5 +1,6 @@
 #include "evaluate/detection_formats.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
@@ -16,9 +17,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kShareDigits = 6;  // Ultralytics' precision
+constexpr int kPixelDigits = 7;  // precision of an f32 coordinate in pixels
 
 int label_of(const Detection& one, const CategoryMap& categories) {
   return categories.label_of(one.category_id).value();
+}
+
+// Returns `value` as printf's %g writes it with so many digits, in any locale.
+std::string rounded(double value, int digits) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::general, digits);
+  return {text.data(), end.ptr};
 }
 
 std::string csv_field(const std::string& name) {
@@ -29,14 +39,42 @@ std::string csv_field(const std::string& name) {
   return quoted + '"';
 }
 
-}  // namespace
+constexpr int kWgs84 = 4326;
+constexpr int kCoordinateDigits = 12;  // a hundredth of a millimetre in web maps' metres
 
-std::string rounded(double value, int digits) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
-                                 std::chars_format::general, digits);
-  return {text.data(), end.ptr};
+std::string json_text(const std::string& text) {
+  return JsonWriter().value(text).text();
 }
+
+// Returns "x1,y1,x2,y2".
+std::string corners_text(const std::array<double, 4>& box) {
+  const auto& [left, top, width, height] = box;
+  std::string text;
+  for (const double number : {left, top, left + width, top + height}) {
+    text += cat(text.empty() ? "" : ",", rounded(number, kPixelDigits));
+  }
+  return text;
+}
+
+// Returns the closed outline of a box.
+std::string ring_of(const std::array<double, 4>& box, const GeoTags& tags) {
+  const auto& [left, top, width, height] = box;
+  std::array<std::array<double, 2>, 4> corners = {
+      {{left, top}, {left, top + height}, {left + width, top + height}, {left + width, top}}};
+  // Clockwise in an image that is not mirrored, since rows go down; anticlockwise on the map.
+  const auto& t = tags.transform;
+  if (t[1] * t[5] - t[2] * t[4] > 0) std::reverse(corners.begin(), corners.end());
+  std::string text;
+  for (std::size_t i = 0; i <= corners.size(); ++i) {
+    const auto& [column, row] = corners[i % corners.size()];
+    const auto [x, y] = tags.at(column, row);
+    text += cat(i == 0 ? "" : ", ", "[", rounded(x, kCoordinateDigits), ", ",
+                rounded(y, kCoordinateDigits), "]");
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string yolo_label_name(const std::string& image_name) {
   fs::path label;
@@ -47,35 +85,18 @@ std::string yolo_label_name(const std::string& image_name) {
 }
 
 void check_yolo_label_names(const std::vector<std::string>& image_names) {
-  constexpr const char* kHint = "rename it, or give --output-format csv";
   constexpr std::size_t kLongestName = 251;  // 255 with .tmp at the end
   std::map<std::string, std::string> image_of;
-  const auto refuse = [](const std::string& name, const std::string& label, const char* what,
-                         const std::string& other) {
-    throw Error(ErrorKind::kConfig,
-                cat(escaped(name), ": --output-format yolo: its label file ", escaped(label),
-                    " is also ", what, " ", escaped(other)),
-                kHint);
-  };
   for (const std::string& name : image_names) {
     const std::string label = yolo_label_name(name);
-    if (fs::path(label).filename().string().size() > kLongestName) {
-      throw Error(ErrorKind::kConfig,
-                  cat(escaped(name),
-                      ": --output-format yolo: its label file's name is too long "
-                      "(want at most ",
-                      kLongestName, " bytes)"),
-                  kHint);
-    }
     const auto [other, is_new] = image_of.emplace(label, name);
-    if (!is_new) refuse(name, label, "that of", other->second);
-  }
-  for (const auto& [label, name] : image_of) {
-    for (fs::path folder = fs::path(label).parent_path(); !folder.empty();
-         folder = folder.parent_path()) {
-      const auto file = image_of.find(folder.string());
-      if (file != image_of.end()) refuse(file->second, file->first, "the folder of", name);
-    }
+    const bool is_long = fs::path(label).filename().string().size() > kLongestName;
+    if (is_new && !is_long) continue;
+    throw Error(ErrorKind::kConfig,
+                cat(escaped(name), ": --output-format yolo: its label file ",
+                    is_long ? cat("has a name of more than ", kLongestName, " bytes")
+                            : cat(escaped(label), " is also that of ", escaped(other->second))),
+                "rename it, or give --output-format csv");
   }
 }
 
@@ -118,6 +139,60 @@ std::string detections_csv(const std::vector<ImageInfo>& images,
                 rounded(one.score, kShareDigits), '\n');
   }
   return text;
+}
+
+int shared_epsg(const std::vector<ImageInfo>& images,
+                const std::vector<std::optional<GeoTags>>& tags) {
+  const auto text_of = [](int epsg) {
+    return epsg == 0 ? "one without an EPSG number" : cat("EPSG:", epsg);
+  };
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    if (!tags[i]) continue;
+    if (!first) first = i;
+    const GeoTags &one = *tags[i], &other = *tags[*first];
+    if (one.epsg == other.epsg && (one.epsg != 0 || one.keys == other.keys)) continue;
+    throw Error(
+        ErrorKind::kConfig,
+        cat(escaped(images[i].file_name), ": its coordinate system is ", text_of(one.epsg),
+            ", that of ", escaped(images[*first].file_name), " is ", text_of(other.epsg)),
+        "a GeoJSON file has one coordinate system: give the images of each by themselves, or "
+        "write them again with one (gdalwarp -t_srs EPSG:NUMBER)");
+  }
+  return first ? tags[*first]->epsg : 0;
+}
+
+DetectionsGeojson detections_geojson(const std::vector<ImageInfo>& images,
+                                     const std::vector<std::optional<GeoTags>>& tags,
+                                     const std::vector<Detection>& detections,
+                                     const CategoryMap& categories) {
+  const int epsg = shared_epsg(images, tags);
+  DetectionsGeojson out{.text = "{\n\"type\": \"FeatureCollection\",\n"};
+  if (epsg != 0 && epsg != kWgs84) {
+    out.text +=
+        cat("\"crs\": { \"type\": \"name\", \"properties\": { \"name\": "
+            "\"urn:ogc:def:crs:EPSG::",
+            epsg, "\" } },\n");
+  }
+  out.text += "\"features\": [\n";
+  bool is_first = true;
+  for (const Detection& one : detections) {
+    const auto place = static_cast<std::size_t>(one.image_id - 1);
+    if (!tags[place]) continue;
+    const int label = categories.label_of(one.category_id).value();
+    out.text += cat(
+        is_first ? "" : ",\n", "{ \"type\": \"Feature\", \"properties\": { \"image\": ",
+        json_text(images[place].file_name), ", \"image_id\": ", json_text(images[place].file_name),
+        ", \"type_id\": ", one.category_id, ", \"bounds_imcoords\": \"", corners_text(one.bbox),
+        "\"", ", \"class\": ", json_text(categories.at(label).name),
+        ", \"score\": ", rounded(one.score, kShareDigits),
+        " }, \"geometry\": { \"type\": \"Polygon\", \"coordinates\": [ [ ",
+        ring_of(one.bbox, *tags[place]), " ] ] } }");
+    is_first = false;
+  }
+  out.text += is_first ? "]\n}\n" : "\n]\n}\n";
+  out.left_out_count = static_cast<std::size_t>(std::count(tags.begin(), tags.end(), std::nullopt));
+  return out;
 }
 
 }  // namespace retina

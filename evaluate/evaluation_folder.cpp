@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <vector>
 
@@ -94,20 +95,6 @@ void EvaluationFolder::check_present() const {
               "fix the mount or restore the folder, then run the same command again");
 }
 
-namespace {
-
-// Turns "name.whole.jpg" or "name.tile 800x800+0+0.jpg" into "name.jpg".
-std::string without_part(const std::string& name) {
-  const std::string flat = name.substr(0, name.rfind('.'));
-  const std::size_t dot = flat.rfind('.');
-  if (dot == std::string::npos || !name_matches(flat.substr(dot + 1), "whole|tile [0-9x+]+")) {
-    return name;
-  }
-  return flat.substr(0, dot) + ".jpg";
-}
-
-}  // namespace
-
 std::string EvaluationFolder::drawn_path(std::int64_t image_id, const std::string& name,
                                          const std::string& part) const {
   return cat(made(folder_ + "/drawn"), "/", image_id, name.empty() ? "" : "_", flattened(name),
@@ -166,14 +153,15 @@ std::vector<std::string> EvaluationFolder::written(
   if (kind == Kind::kModel || kind == Kind::kClassifier || is_on_files) {
     paths.push_back(kind == Kind::kClassifier ? predictions_path() : detections_path());
     std::set<std::string> drawn;
-    for (const std::string& name : image_names) drawn.insert(flattened(name) + ".jpg");
+    for (const std::string& name : image_names) drawn.insert(flattened(name));
     std::error_code ignored;
     for (fs::directory_iterator file(folder_ + "/drawn", ignored), end; file != end;
          file.increment(ignored)) {
       const std::string name = file->path().filename().string();
+      static const std::regex kDrawn("-?[0-9]+(_(.*?))?(\\.(whole|tile [0-9x+]+))?\\.jpg");
+      std::smatch match;
       const bool is_ours =
-          name_matches(name, "-?[0-9]+(_.*)?\\.jpg") &&
-          (!is_on_files || drawn.contains(without_part(name.substr(name.find('_') + 1))));
+          std::regex_match(name, match, kDrawn) && (!is_on_files || drawn.contains(match[2].str()));
       if (is_ours) paths.push_back(cat(folder_, "/drawn/", name));
     }
   }
@@ -192,10 +180,11 @@ std::vector<std::string> EvaluationFolder::written(
   return paths;
 }
 
-bool EvaluationFolder::claim(const EvalIdentity& identity,
-                             const std::vector<EffectiveOption>& options, bool overwrite,
-                             const std::vector<std::string>& inputs,
-                             const std::vector<std::string>& image_names) {
+std::optional<JsonFile> EvaluationFolder::begin(const EvalIdentity& identity,
+                                                const std::vector<EffectiveOption>& options,
+                                                bool overwrite,
+                                                const std::vector<std::string>& inputs,
+                                                const std::vector<std::string>& image_names) {
   check_is_no_run();
   const std::string fixed = identity_json(identity);
   const JsonFile wanted = JsonFile::parse(fixed, "options");
@@ -208,7 +197,7 @@ bool EvaluationFolder::claim(const EvalIdentity& identity,
       throw Error(ErrorKind::kConfig, cat(folder_, ": holds another evaluation: ", changed),
                   "choose another --output, or --overwrite");
     }
-    if (path_exists(last_path(kind))) return true;
+    if (path_exists(last_path(kind))) return JsonFile::read(last_path(kind));
   }
   std::vector<std::string> own;
   if (stored) own = written(stored->root().at(kIdentityKey), stored_files(stored->root()));
@@ -239,34 +228,13 @@ bool EvaluationFolder::claim(const EvalIdentity& identity,
   }
   json.end_object();
   write_file_atomically(config_path(), json.pretty_text());
-  return false;
+  return std::nullopt;
 }
 
-std::optional<double> EvaluationFolder::begin(const EvalIdentity& identity,
-                                              const std::vector<EffectiveOption>& options,
-                                              bool overwrite, const std::string& input) {
-  std::vector<std::string> inputs;
-  if (!input.empty()) inputs.push_back(input);
-  if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
-  const JsonFile metrics = JsonFile::read(metrics_path());
-  if (metrics.root().has(kTask)) return metrics.root().at("top1").as_double();
-  return metrics.root().at("stats").at(std::size_t{kAp}).as_double();
-}
-
-bool EvaluationFolder::begin_images(const EvalIdentity& identity,
-                                    const std::vector<EffectiveOption>& options, bool overwrite,
-                                    const std::vector<std::string>& image_names) {
-  return claim(identity, options, overwrite, {}, image_names);
-}
-
-std::optional<EvaluationFolder::ComparedMetrics> EvaluationFolder::begin_comparison(
-    const EvalIdentity& identity, const std::vector<EffectiveOption>& options, bool overwrite,
-    const std::vector<std::string>& inputs) {
-  if (!claim(identity, options, overwrite, inputs)) return std::nullopt;
-  const JsonFile file = JsonFile::read(compare_path());
-  const JsonView metric = file.root().has(kTask) ? file.root().at("top1")
-                                                 : file.root().at("stats").at(std::size_t{kAp});
-  return ComparedMetrics{.a = metric.at("a").as_double(), .b = metric.at("b").as_double()};
+JsonView headline_metric(const JsonFile& finished) {
+  const JsonView root = finished.root();
+  return root.has(EvaluationFolder::kTask) ? root.at("top1")
+                                           : root.at("stats").at(std::size_t{kAp});
 }
 
 StoredEvaluation read_evaluation(const std::string& folder) {

@@ -86,28 +86,17 @@ class EvaluationFolder {
   std::string drawn_path(std::int64_t image_id, const std::string& name,
                          const std::string& part = "") const;
 
-  // Starts an evaluation, or finds it done: returns the AP of a finished one with the same
-  // identity, or the top-1 accuracy where `identity` has kTask, for a classifier. Removes the files
-  // of another evaluation, except for `input`, which this one reads. Throws Error{kConfig} listing
-  // the differences when the folder holds another evaluation and `overwrite` is not set; and, in
-  // any case, when the folder is a training run's or a file that no evaluation wrote would be
-  // replaced.
-  std::optional<double> begin(const EvalIdentity& identity,
-                              const std::vector<EffectiveOption>& options, bool overwrite,
-                              const std::string& input = "");
-  // Does the same for --images and returns whether they are done. `image_names` are those of all
-  // images that may be used: labels and drawings of others are not ours.
-  bool begin_images(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
-                    bool overwrite, const std::vector<std::string>& image_names);
-  // Does the same for a comparison, which has kComparedA and kComparedB in `identity`; returns the
-  // APs, or the top-1 accuracies, of a finished one.
-  struct ComparedMetrics {
-    double a = 0, b = 0;
-  };
-  std::optional<ComparedMetrics> begin_comparison(const EvalIdentity& identity,
-                                                  const std::vector<EffectiveOption>& options,
-                                                  bool overwrite,
-                                                  const std::vector<std::string>& inputs);
+  // Starts an evaluation or comparison, or finds it done: returns the last file of a finished one
+  // with the same identity, of which a comparison has kComparedA and kComparedB, a classifier's
+  // evaluation kTask. Removes the files of another evaluation, except for the `inputs`, which this
+  // one reads. With --images, `image_names` are those of all images that may be used: labels and
+  // drawings of others are not ours. Throws Error{kConfig} listing the differences when the folder
+  // holds another evaluation and `overwrite` is not set; and, in any case, when the folder is a
+  // training run's or a file that no evaluation wrote would be replaced.
+  std::optional<JsonFile> begin(const EvalIdentity& identity,
+                                const std::vector<EffectiveOption>& options, bool overwrite,
+                                const std::vector<std::string>& inputs = {},
+                                const std::vector<std::string>& image_names = {});
   static constexpr const char* kComparedA = "compare-a";
   static constexpr const char* kComparedB = "compare-b";
   static constexpr const char* kOutputFormat = "output-format";  // of --images, except for coco
@@ -123,10 +112,6 @@ class EvaluationFolder {
   static std::optional<Kind> kind_of(const JsonView& identity);
 
  private:
-  // Returns whether the folder holds the finished one; otherwise prepares it for a new one.
-  bool claim(const EvalIdentity& identity, const std::vector<EffectiveOption>& options,
-             bool overwrite, const std::vector<std::string>& inputs,
-             const std::vector<std::string>& image_names = {});
   void check_is_no_run() const;
   // Returns the config.json here when an evaluation or a comparison wrote it.
   std::optional<JsonFile> stored_config() const;
@@ -143,5 +128,8 @@ class EvaluationFolder {
   std::string folder_;
   FolderLock lock_;
 };
+
+// Returns AP, or a classifier's top-1 accuracy, of a finished metrics.json or compare.json.
+JsonView headline_metric(const JsonFile& finished);
 
 }  // namespace retina

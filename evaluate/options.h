@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shared/base/choices.h"
-#include "shared/evaluation/score/tile_merge.h"
+#include "shared/evaluation/predict/tile_merge.h"
 #include "shared/model/config.h"
 #include "shared/model/device_choice.h"
 #include "shared/model/precision.h"

@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <set>
 
+#include "evaluate/explain/classification_text.h"
+#include "evaluate/explain/explanation.h"
+#include "evaluate/explain/predictions.h"
 #include "evaluate/page/eval_page.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/data/record_image.h"
-#include "shared/evaluation/explain/explanation.h"
-#include "shared/evaluation/explain/metrics_json.h"
-#include "shared/evaluation/explain/metrics_text.h"
-#include "shared/evaluation/explain/shown_images.h"
+#include "shared/evaluation/draw/shown_images.h"
+#include "shared/evaluation/score/classification.h"
+#include "shared/evaluation/score/metrics_text.h"
 #include "shared/image/jpeg.h"
 #include "shared/report/report.h"
 
@@ -29,25 +33,15 @@ void add_count_best(EvalIdentity& identity, std::uint32_t detection_limit) {
 }
 
 std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folder,
-                       const Drawn& drawn, const std::vector<Detection>& detections) {
-  std::string text = "drawn: none";
-  if (drawn.image_count > 0)
-    text = cat("drawn: ", drawn.image_count, " in ", folder.path(), "/drawn");
-  const auto asked = static_cast<std::size_t>(options.draw);
-  if (drawn.found_count > 0) {
-    return cat(text,
-               drawn.image_count < asked ? ", no other image has detections to draw\n" : "\n");
-  }
-  double best_score = -1;
-  for (const Detection& one : detections) best_score = std::max(best_score, one.score);
-  if (best_score >= options.draw_score)
-    return cat(text, ", whose detections are on other images\n");
-  const double threshold = options.score_threshold.value_or(0);
-  const bool is_filtered = threshold > options.draw_score;
-  return cat(text, drawn.image_count > 0 ? ", without detections: " : ", ", "no score reaches ",
-             is_filtered ? "--score-threshold " : "--draw score=",
-             shortest(is_filtered ? threshold : options.draw_score),
-             best_score < 0 ? "" : cat(" (the best is ", fixed(best_score, 3), ")"), "\n");
+                       std::size_t drawn_count) {
+  const std::string drawn =
+      drawn_count == 0 ? "none" : cat(drawn_count, " in ", folder.path(), "/drawn");
+  return cat("drawn: ", drawn,
+             drawn_count == static_cast<std::size_t>(options.draw)
+                 ? ""
+                 : cat("; other images have nothing to draw, with --draw score=",
+                       shortest(options.draw_score)),
+             "\n");
 }
 
 namespace {
@@ -60,7 +54,7 @@ constexpr int kTiledImageSidePx = 1280;
 // about them.
 std::string draw_worst(const EvalOptions& options, const EvaluationFolder& folder,
                        const Explanation& explanation, const Scored& scored) {
-  Drawn sum;
+  std::size_t drawn_count = 0;
   std::set<std::int64_t> evaluated;
   for (const ImageInfo& image : scored.boxes.truth().images) evaluated.insert(image.id);
   draw_detections(*scored.shards, scored.boxes.detections(),
@@ -73,11 +67,40 @@ std::string draw_worst(const EvalOptions& options, const EvaluationFolder& folde
                         folder.drawn_path(drawn.image_id, drawn.file_name, drawn.part),
                         encode_jpeg(drawn.image, kDrawnQuality));
                     scored.on_progress();
-                    ++sum.image_count;
-                    sum.found_count += static_cast<std::size_t>(drawn.found_count);
+                    ++drawn_count;
                   });
-  return drawn_text(options, folder, sum, scored.boxes.detections());
+  return drawn_text(options, folder, drawn_count);
 }
+
+// Returns images of a set for a report page: small JPEG files by image id, without drawings. Ids
+// that the set lacks get empty ones. Calls `on_image` after each. Throws kData when a record is
+// damaged.
+std::map<std::int64_t, std::string> page_images(const ShardSet& shards,
+                                                const std::vector<std::int64_t>& image_ids,
+                                                int max_side_px,
+                                                const std::function<void()>& on_image) {
+  std::map<std::int64_t, std::string> files;
+  const auto places = image_places(shards);
+  JpegDecoder decoder;
+  Image image;
+  for (const std::int64_t id : image_ids) {
+    std::string& file = files[id];
+    const auto of_image = places.find(id);
+    if (of_image == places.end()) continue;
+    if (is_tiled(shards.index())) {
+      file = embed_image(put_together(shards, of_image->second, decoder, kTiledImageSidePx), "",
+                         kTiledImageSidePx)
+                 .jpeg;
+    } else {
+      decode_image(shards.read(of_image->second.front()), shards.folder(), decoder, image);
+      file = embed_image(image, "", max_side_px).jpeg;
+    }
+    on_image();
+  }
+  return files;
+}
+
+constexpr int kSmallImageSidePx = 240;  // a page may have 170 of them
 
 }  // namespace
 
@@ -108,31 +131,6 @@ int already_done(const EvalOptions& options, const EvaluationFolder& folder,
                                                 : cat("top-1 ", fixed(metric.value, 4)))
             << " (--overwrite to do it again)\n";
   return exit_code_for(options, metric);
-}
-
-std::map<std::int64_t, std::string> page_images(const ShardSet& shards,
-                                                const std::vector<std::int64_t>& image_ids,
-                                                int max_side_px,
-                                                const std::function<void()>& on_image) {
-  std::map<std::int64_t, std::string> files;
-  const auto places = image_places(shards);
-  JpegDecoder decoder;
-  Image image;
-  for (const std::int64_t id : image_ids) {
-    std::string& file = files[id];
-    const auto of_image = places.find(id);
-    if (of_image == places.end()) continue;
-    if (is_tiled(shards.index())) {
-      file = embed_image(put_together(shards, of_image->second, decoder, kTiledImageSidePx), "",
-                         kTiledImageSidePx)
-                 .jpeg;
-    } else {
-      decode_image(shards.read(of_image->second.front()), shards.folder(), decoder, image);
-      file = embed_image(image, "", max_side_px).jpeg;
-    }
-    on_image();
-  }
-  return files;
 }
 
 int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& folder,
@@ -169,6 +167,73 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
             << (metrics.object_count == 0 ? "" : class_table_text(metrics)) << '\n'
             << drawn << "report: " << folder.report_path() << '\n';
   return exit_code_for(options, {Task::kDetection, metrics.stats[kAp], metrics.quarantined_count});
+}
+
+void check_classifier_options(const EvalOptions& options) {
+  for (const auto& [name, is_given] :
+       {std::pair{"--score-threshold", options.score_threshold.has_value()},
+        {"--nms-threshold", options.nms_threshold.has_value()},
+        {"--max-detections", options.max_detections.has_value()},
+        {"--count-best", options.count_best.has_value()}}) {
+    if (!is_given) continue;
+    throw Error(ErrorKind::kConfig,
+                cat(name, ": has no meaning for ", options.model, ", which is a classifier"),
+                "leave the option out");
+  }
+}
+
+EvalIdentity classifier_identity(const EvalOptions& options, const std::string& data_hash) {
+  EvalIdentity identity{{EvaluationFolder::kTask, quoted(kClassificationTask)},
+                        {"model", quoted(hex64(xxh3_file(options.model)))},
+                        {"data", quoted(data_hash)},
+                        {"max-images", cat(options.max_images)},
+                        {"draw", cat(options.draw)}};
+  if (options.precision != Precision::kFp32) {
+    identity.emplace_back("precision", quoted(word_of(kPrecisions, options.precision)));
+  }
+  return identity;
+}
+
+int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
+                                const EvaluationFolder& folder, const Classified& classified) {
+  const Manifest& manifest = classified.shards.manifest();
+  if (classified.outcomes.empty()) {
+    throw Error(ErrorKind::kData, cat(classified.shards.folder(), ": has no images to evaluate"));
+  }
+  ClassificationMetrics metrics = classification_metrics(classified.outcomes, manifest.categories);
+  metrics.quarantined_count = manifest.counts.quarantined;
+  const std::string oddities = classification_oddities_text(metrics);
+  if (!oddities.empty()) log_warning(oddities);
+  const ClassExamples examples = class_examples(classified.outcomes, metrics);
+  classified.on_progress();
+
+  folder.check_present();
+  const FileNames file_names = file_names_of(classified.shards.index());
+  write_predictions(folder.predictions_path(), classified.outcomes, manifest.categories,
+                    file_names);
+  Page page{.title = kEvaluationTitle,
+            .subtitle = classified.subject,
+            .summary = classification_summary_text(metrics),
+            .data = classification_json(metrics, examples, file_names),
+            .settings = settings_of(cli.effective())};
+  if (!oddities.empty()) page.notes.push_back(oddities + ".");
+  std::vector<std::int64_t> shown;
+  for (const ClassOutcome& one : examples.shown) shown.push_back(one.image_id);
+  page.jpegs = page_images(classified.shards, shown, kSmallImageSidePx, classified.on_progress);
+  draw_mistakes(classified.shards, classified.outcomes, static_cast<std::size_t>(options.draw),
+                [&](const DrawnImage& drawn) {
+                  write_file_atomically(folder.drawn_path(drawn.image_id, drawn.file_name),
+                                        encode_jpeg(drawn.image, kDrawnQuality));
+                  classified.on_progress();
+                });
+  folder.check_present();
+  write_file_atomically(folder.report_path(), render_page(page, kClassificationScript));
+  write_file_atomically(folder.metrics_path(), page.data);
+  std::cout << page.summary << '\n'
+            << classification_table_text(metrics) << '\n'
+            << "report: " << folder.report_path() << '\n';
+  return exit_code_for(
+      options, {Task::kClassification, metrics.top1.value().value(), metrics.quarantined_count});
 }
 
 }  // namespace retina

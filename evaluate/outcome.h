@@ -1,10 +1,9 @@
-// Publishes detections, wherever they come from: files, the summary on standard output, the exit
-// code.
+// Publishes an evaluation's result, of a detector wherever its detections come from, or of a
+// classifier: files, the summary on standard output, the exit code. No LibTorch.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "evaluate/options.h"
 #include "shared/base/task.h"
 #include "shared/evaluation/score/box_groups.h"
+#include "shared/evaluation/score/class_outcome.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/shard/shard_set.h"
 
@@ -38,20 +38,9 @@ int exit_code_for(const EvalOptions& options, const DecidingMetric& metric);
 int already_done(const EvalOptions& options, const EvaluationFolder& folder,
                  const DecidingMetric& metric);
 
-// The counts of --draw, and the line that reports them.
-struct Drawn {
-  std::size_t image_count = 0, found_count = 0;  // images, detections on them
-};
+// Returns the line that reports the number of drawn images.
 std::string drawn_text(const EvalOptions& options, const EvaluationFolder& folder,
-                       const Drawn& drawn, const std::vector<Detection>& detections);
-
-// Returns images of a set for a report page: small JPEG files by image id, without drawings. Ids
-// that the set lacks get empty ones. Calls `on_image` after each. Throws kData when a record is
-// damaged.
-std::map<std::int64_t, std::string> page_images(const ShardSet& shards,
-                                                const std::vector<std::int64_t>& image_ids,
-                                                int max_side_px,
-                                                const std::function<void()>& on_image);
+                       std::size_t drawn_count);
 
 // The findings of an evaluation.
 struct Scored {
@@ -67,5 +56,27 @@ struct Scored {
 // 1 when AP does not reach --min-ap. metrics.json comes last and marks the end.
 int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& folder,
             const Scored& scored);
+
+// Throw Error{kConfig} naming a given option that has no meaning for the model's task, which only
+// the model file shows.
+void check_classifier_options(const EvalOptions& options);
+
+// Returns the settings and inputs that decide a classifier's evaluation. Inputs count by content:
+// `data_hash` is that of the shards' manifest. Reads the model file.
+EvalIdentity classifier_identity(const EvalOptions& options, const std::string& data_hash);
+
+struct Classified {
+  std::string subject{};                      // "run/checkpoint-08.pt on shards/val"
+  const std::vector<ClassOutcome>& outcomes;  // ascending image ids, each once
+  const ShardSet& shards;                     // labels are indices into its manifest's categories
+  std::function<void()> on_progress = [] {};  // called from time to time
+};
+
+// Writes predictions.jsonl, report.html, with --draw the most confident mistakes in drawn/, and
+// metrics.json; prints the result. Returns the exit code: 1 when top-1 does not reach --min-top1.
+// Each file appears whole; metrics.json comes last and marks the end. Throws kData (no images, a
+// damaged record), kIo.
+int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,
+                                const EvaluationFolder& folder, const Classified& classified);
 
 }  // namespace retina

@@ -2,20 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "evaluate/detection_formats.h"
 #include "evaluate/evaluation_folder.h"
-#include "evaluate/geojson.h"
-#include "evaluate/model/found_files.h"
 #include "evaluate/outcome.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
+#include "shared/base/exact_number.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/base/json.h"
@@ -26,7 +31,8 @@
 #include "shared/coco/instances.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/image_inputs.h"
-#include "shared/evaluation/explain/shown_images.h"
+#include "shared/evaluation/draw/shown_images.h"
+#include "shared/evaluation/predict/ranks.h"
 #include "shared/image/image_file.h"
 #include "shared/image/jpeg.h"
 #include "shared/model/device.h"
@@ -39,6 +45,172 @@ constexpr std::size_t kNamedFiles = 50;
 constexpr int kWritingThreads = 8;
 // Side of the parts of a large image that are drawn in full size.
 constexpr int kDrawnTilePx = 1024;
+
+// --- Finding the files ---------------------------------------------------------------------------
+
+struct FoundFiles {
+  std::vector<ImageRoot> roots{};
+  std::vector<FoundImage> images{};  // by name, ascending
+  std::vector<SkippedFile> skipped{};
+};
+
+// The limits of an image. With --tile it need not fit into memory.
+struct ImageLimits {
+  std::uint64_t pixels = kDefaultMaxPixels, file_bytes = kMaxImageFileBytes;
+};
+
+// The index of an image that does not decode, and the reason.
+using SkippedPlace = std::pair<std::size_t, FileProblem>;
+
+// Encodes texts without zero bytes, one after the other, for the other ranks.
+std::string join(const std::vector<std::string>& fields) {
+  std::string bytes;
+  for (const std::string& field : fields) {
+    bytes += field;
+    bytes += '\0';
+  }
+  return bytes;
+}
+
+std::vector<std::string> split(std::string_view bytes) {
+  std::vector<std::string> fields;
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find('\0');
+    RETINA_CHECK(end != std::string_view::npos);
+    fields.emplace_back(bytes.substr(0, end));
+    bytes.remove_prefix(end + 1);
+  }
+  return fields;
+}
+
+std::uint64_t number_of(const std::string& text) {
+  const auto number = exact_number<std::uint64_t>(text);
+  RETINA_CHECK(number, text);
+  return *number;
+}
+
+std::string bytes_of(const ImageListing& listing) {
+  std::vector<std::string> fields{cat(listing.roots.size())};
+  for (const ImageRoot& root : listing.roots) {
+    fields.insert(fields.end(), {root.folder, root.prefix});
+  }
+  for (const ImageFile& file : listing.files) {
+    fields.insert(fields.end(), {file.name, cat(file.root)});
+  }
+  return join(fields);
+}
+
+ImageListing listing_of(std::string_view bytes) {
+  const std::vector<std::string> fields = split(bytes);
+  ImageListing listing;
+  auto field = fields.begin();
+  for (auto count = number_of(*field++); count > 0; --count) {
+    ImageRoot& root = listing.roots.emplace_back();
+    root.folder = *field++;
+    root.prefix = *field++;
+  }
+  while (field != fields.end()) {
+    ImageFile& file = listing.files.emplace_back();
+    file.name = *field++;
+    file.root = number_of(*field++);
+  }
+  return listing;
+}
+
+// `place` is the file's index in the listing.
+std::vector<std::string> fields_of(std::size_t place, const LookedAt& file) {
+  const FoundImage& image = file.image;
+  const FileProblem problem = file.problem.value_or(FileProblem{});
+  return {cat(place),      cat(image.width), cat(image.height), cat(image.orientation),
+          cat(image.xxh3), problem.kind,     problem.reason};
+}
+
+FoundFiles found_files(const ImageListing& listing, std::string_view bytes) {
+  constexpr std::size_t kFields = 7;
+  const std::vector<std::string> fields = split(bytes);
+  RETINA_CHECK(fields.size() == kFields * listing.files.size(), fields.size(), " fields");
+  std::vector<LookedAt> seen(listing.files.size());
+  for (auto field = fields.begin(); field != fields.end(); field += kFields) {
+    const std::size_t place = number_of(field[0]);
+    const ImageFile& file = listing.files.at(place);
+    seen[place].image = {.name = file.name,
+                         .root = file.root,
+                         .width = static_cast<int>(number_of(field[1])),
+                         .height = static_cast<int>(number_of(field[2])),
+                         .orientation = static_cast<int>(number_of(field[3])),
+                         .xxh3 = number_of(field[4])};
+    if (!field[5].empty()) seen[place].problem = {.kind = field[5], .reason = field[6]};
+  }
+  FoundFiles found{.roots = listing.roots, .skipped = listing.skipped};
+  for (LookedAt& file : seen) {
+    if (file.problem) {
+      found.skipped.push_back({.name = file.image.name, .problem = *file.problem});
+    } else {
+      found.images.push_back(std::move(file.image));
+    }
+  }
+  return found;
+}
+
+ImageLimits limits_of(const EvalOptions& options) {
+  if (options.tile.empty()) return {};
+  constexpr auto kNone = std::numeric_limits<std::uint64_t>::max();
+  return {.pixels = kNone, .file_bytes = kNone};
+}
+
+// Finds and checks the files: rank 0 lists them, every rank checks its share, and all ranks get the
+// whole result except for skipped folders, which only rank 0 gets. Collective. Throws as
+// list_images() and look_at().
+FoundFiles find_files(const EvalOptions& options, Communicator& ranks) {
+  ImageListing listing;
+  if (ranks.is_root()) {
+    listing = list_images(options.images, options.output, [&] { report_progress(ranks); });
+  }
+  std::vector<SkippedFile> skipped = std::move(listing.skipped);  // rank 0 alone reports them
+  listing = listing_of(ranks.broadcast(bytes_of(listing), 0));
+  listing.skipped = std::move(skipped);
+  std::vector<ImageFolder> folders;
+  const ImageLimits limits = limits_of(options);
+  for (const ImageRoot& root : listing.roots) folders.emplace_back(root.folder, limits.file_bytes);
+  std::vector<std::size_t> places(listing.files.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  const std::vector<std::size_t> own = share_of_rank(places, ranks);
+  JpegDecoder decoder(limits.pixels);
+  std::optional<Progress> progress;
+  if (ranks.is_root()) {
+    progress.emplace("looking", static_cast<std::int64_t>(own.size()), "files");
+  }
+  const std::optional<Stretch> stretch = parse_stretch(options.stretch);
+  std::string bytes;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const ImageFile& file = listing.files[own[i]];
+    const std::string name = listing.roots[file.root].name_in_folder(file.name);
+    bytes += join(fields_of(own[i], look_at(folders[file.root], name, decoder, stretch)));
+    report_progress(ranks);
+    if (progress) progress->update(static_cast<std::int64_t>(i) + 1);
+  }
+  if (progress) progress->finish();
+  std::string all;
+  for (const std::string& part : ranks.gather(bytes, 0)) all += part;
+  return found_files(listing, ranks.broadcast(all, 0));
+}
+
+// Returns all ranks' on rank 0, nothing elsewhere. Collective.
+std::vector<SkippedPlace> gather_places(const std::vector<SkippedPlace>& own, Communicator& ranks) {
+  std::vector<std::string> fields;
+  for (const auto& [place, problem] : own) {
+    fields.insert(fields.end(), {cat(place), problem.kind, problem.reason});
+  }
+  std::vector<SkippedPlace> all;
+  for (const std::string& part : ranks.gather(join(fields), 0)) {
+    const std::vector<std::string> got = split(part);
+    RETINA_CHECK(got.size() % 3 == 0, got.size(), " fields");
+    for (auto field = got.begin(); field != got.end(); field += 3) {
+      all.emplace_back(number_of(field[0]), FileProblem{.kind = field[1], .reason = field[2]});
+    }
+  }
+  return all;
+}
 
 // Hashes names and content.
 std::string content_hash(const std::vector<FoundImage>& images) {
@@ -100,12 +272,10 @@ Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>&
             cat(path_text(options, files[0]), ": ", escaped(files[0].problem.reason, kWholeText))};
   }
   warn_of_skipped(options, files);
-  const bool is_one = options.images.size() == 1;
-  const std::string subject = is_one ? options.images.front() : "--images";
   return {ErrorKind::kData,
-          files.empty() ? cat(subject, ": holds no files")
-                        : cat(subject, ": none of ", is_one ? "its " : "the ", files.size(),
-                              " files can be used"),
+          cat("--images ", options.images.front(), options.images.size() > 1 ? ", ...: " : ": ",
+              files.empty() ? "holds no files"
+                            : cat("none of the ", files.size(), " files can be used")),
           cat("give --images ", kImageFormats, " files")};
 }
 
@@ -113,28 +283,17 @@ Error nothing_usable(const EvalOptions& options, const std::vector<SkippedFile>&
 
 using AllGeoTags = std::vector<std::optional<GeoTags>>;
 
-// Returns the tags of `images`; a file that is gone has none.
-AllGeoTags geo_tags_of(const std::vector<ImageRoot>& roots,
-                       const std::vector<const FoundImage*>& images) {
+// Returns the tags of the images; a file that is gone has none. Throws kConfig unless the images
+// share one coordinate system and at least one of them has it.
+AllGeoTags geo_tags_of(const FoundFiles& found) {
   AllGeoTags tags;
-  for (const FoundImage* const one : images) {
-    const ImageRoot& root = roots[one->root];
-    const std::string path = cat(root.folder, "/", root.name_in_folder(one->name));
-    tags.push_back(path_exists(path) ? read_geo_tags(path) : std::nullopt);
-  }
-  return tags;
-}
-
-// Throws kConfig, before anything is detected, unless the images share one coordinate system and at
-// least one of them has it.
-void check_geo_tags(const FoundFiles& found) {
-  std::vector<const FoundImage*> images;
   std::vector<ImageInfo> infos;
   for (const FoundImage& one : found.images) {
-    images.push_back(&one);
+    const ImageRoot& root = found.roots[one.root];
+    const std::string path = cat(root.folder, "/", root.name_in_folder(one.name));
+    tags.push_back(path_exists(path) ? read_geo_tags(path) : std::nullopt);
     infos.push_back({.file_name = one.name});
   }
-  const AllGeoTags tags = geo_tags_of(found.roots, images);
   if (std::none_of(tags.begin(), tags.end(), [](const auto& one) { return one.has_value(); })) {
     throw Error(
         ErrorKind::kConfig,
@@ -142,6 +301,7 @@ void check_geo_tags(const FoundFiles& found) {
         "give GeoTIFFs, or another --output-format");
   }
   shared_epsg(infos, tags);
+  return tags;
 }
 
 // --- The output ---------------------------------------------------------------------------------
@@ -169,9 +329,9 @@ class ImageFilesOutput {
         ranks_(ranks) {}
 
   // Resolves ids, skipped files and positions. `detections` and `undecodable` are the source's,
-  // whose ids are place + 1.
-  void settle(FoundFiles found, std::vector<Detection> detections,
-              const std::vector<SkippedPlace>& undecodable);
+  // whose ids are place + 1; `tags`, for GeoJSON, those of all found images.
+  void resolve(FoundFiles found, std::vector<Detection> detections,
+               const std::vector<SkippedPlace>& undecodable, const AllGeoTags& tags);
   void publish(const EvaluationFolder& folder);
 
  private:
@@ -180,7 +340,7 @@ class ImageFilesOutput {
   static void write_drawn(const EvaluationFolder& folder, const ImageInfo& info,
                           const std::string& part, const Image& image);
   void write_yolo(const EvaluationFolder& folder) const;
-  void tell(const EvaluationFolder& folder, std::size_t drawn_count) const;
+  void print(const EvaluationFolder& folder, std::size_t drawn_count) const;
   std::span<const Detection> found_on(const ImageInfo& image) const {
     return detections_of(image.id, detections_);
   }
@@ -197,8 +357,9 @@ class ImageFilesOutput {
   AllGeoTags geo_tags_{};  // tags of images_, for GeoJSON
 };
 
-void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detections,
-                              const std::vector<SkippedPlace>& undecodable) {
+void ImageFilesOutput::resolve(FoundFiles found, std::vector<Detection> detections,
+                               const std::vector<SkippedPlace>& undecodable,
+                               const AllGeoTags& tags) {
   detections_ = std::move(detections);
   skipped_ = std::move(found.skipped);
   std::vector<bool> used(found.images.size());
@@ -215,22 +376,18 @@ void ImageFilesOutput::settle(FoundFiles found, std::vector<Detection> detection
   });
   std::sort(skipped_.begin(), skipped_.end(),
             [](const SkippedFile& a, const SkippedFile& b) { return a.name < b.name; });
-  std::vector<const FoundImage*> located;
   // Gives ids without gaps, also to the detections.
   std::vector<std::int64_t> id_of(used.size());
   for (std::size_t place = 0; place < used.size(); ++place) {
     if (!used[place]) continue;
     const FoundImage& image = found.images[place];
-    located.push_back(&image);
+    if (!tags.empty()) geo_tags_.push_back(tags[place]);
     places_.push_back(place);
     id_of[place] = static_cast<std::int64_t>(places_.size());
     images_.push_back({.id = id_of[place],
                        .file_name = image.name,
                        .width = image.width,
                        .height = image.height});
-  }
-  if (options_.output_format == OutputFormat::kGeojson) {
-    geo_tags_ = geo_tags_of(found.roots, located);
   }
   for (Detection& one : detections_) {
     one.image_id = id_of[static_cast<std::size_t>(one.image_id - 1)];
@@ -263,7 +420,7 @@ std::size_t ImageFilesOutput::draw(const EvaluationFolder& folder) const {
       ++count;
     }
     progress.update(static_cast<std::int64_t>(++done));
-    tell_progress(ranks_);
+    report_progress(ranks_);
   }
   progress.finish();
   return count;
@@ -318,7 +475,7 @@ void ImageFilesOutput::write_yolo(const EvaluationFolder& folder) const {
                             yolo_labels(image, found_on(image), category_map_));
     });
     progress.update(static_cast<std::int64_t>(begin + count));
-    tell_progress(ranks_);
+    report_progress(ranks_);
   }
   progress.finish();
 }
@@ -350,20 +507,20 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
     }
     if (made.left_out_count > 0) {
       log_warning(folder.geojson_path(), ": lacks the detections on ",
-                  counted(made.left_out_count, "image"), ", which no GeoTIFF tells the place of");
+                  counted(made.left_out_count, "image"), ", which are not GeoTIFFs");
     }
   }
   write_file_atomically(
       folder.images_path(),
       instances_to_json({.images = images_, .annotations = {}, .categories = categories_}));
-  tell(folder, drawn_count);
+  print(folder, drawn_count);
 }
 
-void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_count) const {
+void ImageFilesOutput::print(const EvaluationFolder& folder, std::size_t drawn_count) const {
   std::cout << folder.path() << ": " << counted(detections_.size(), "detection") << " on "
             << counted(images_.size(), "image") << "\n";
   if (options_.draw > 0) {
-    std::cout << drawn_text(options_, folder, {drawn_count, drawn_count}, detections_);
+    std::cout << drawn_text(options_, folder, drawn_count);
   }
   if (!skipped_.empty()) {
     std::cout << "skipped: " << counted_kinds(skipped_) << "; reasons in " << folder.skipped_path()
@@ -374,7 +531,7 @@ void ImageFilesOutput::tell(const EvaluationFolder& folder, std::size_t drawn_co
 // Opens the folder on rank 0, ready for the results; returns null when it holds them already.
 // Throws where no image can be used.
 std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const Cli& cli,
-                                              const FoundFiles& found) {
+                                              const FoundFiles& found, AllGeoTags& tags) {
   if (found.images.empty()) throw nothing_usable(options, found.skipped);
   warn_of_turned(found.images, !options.tile.empty());
   std::vector<std::string> names;
@@ -385,10 +542,10 @@ std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const 
     throw Error(ErrorKind::kConfig, cat(escaped(name), ": no line of CSV holds this name"),
                 "rename it");
   }
-  if (options.output_format == OutputFormat::kGeojson) check_geo_tags(found);
+  if (options.output_format == OutputFormat::kGeojson) tags = geo_tags_of(found);
   auto folder = std::make_unique<EvaluationFolder>(options.output);
-  if (!folder->begin_images(detection_identity(options, "images", content_hash(found.images)),
-                            cli.effective(), options.overwrite, names)) {
+  if (!folder->begin(detection_identity(options, "images", content_hash(found.images)),
+                     cli.effective(), options.overwrite, {}, names)) {
     return folder;
   }
   std::cout << folder->path() << ": already finished (--overwrite to do it again)\n";
@@ -401,7 +558,8 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
                         const c10::Device& device, Communicator& ranks) {
   FoundFiles found = find_files(options, ranks);
   std::unique_ptr<EvaluationFolder> folder;
-  if (ranks.is_root()) folder = open_folder(options, cli, found);
+  AllGeoTags tags;
+  if (ranks.is_root()) folder = open_folder(options, cli, found, tags);
   const bool is_done = ranks.is_root() && !folder;
   if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
 
@@ -415,8 +573,8 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
     log_info("detecting with ", options.model, " (", model.kind(), ") on ",
              visited_text(samples.index(), options.max_images), " with ",
              counted(ranks.size(), "rank"), ", device ", device_text(device));
-    const std::string doubt = scale_doubt(model.scale(), source.index(), options.tile);
-    if (!doubt.empty()) log_warning("--images: ", doubt);
+    const std::string warning = scale_warning(model.scale(), source.index(), options.tile);
+    if (!warning.empty()) log_warning("--images: ", warning);
   }
   std::vector<SkippedPlace> undecodable;
   DetectOptions detecting = detect_options(options, device, ranks);
@@ -430,7 +588,7 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
   if (!folder) return;
   as_io_error([&] {
     ImageFilesOutput output(options, source, model.categories(), ranks);
-    output.settle(std::move(found), std::move(detections), undecodable);
+    output.resolve(std::move(found), std::move(detections), undecodable, tags);
     output.publish(*folder);
   });
 }

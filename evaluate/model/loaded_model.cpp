@@ -26,27 +26,6 @@ namespace retina {
 
 namespace {
 
-constexpr std::size_t kListedNames = 5;  // names in an error message
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kListedNames); ++i) {
-    text += cat(i == 0 ? "" : ", ", escaped(names[i]));
-  }
-  if (names.size() > kListedNames) text += cat(", ... (", names.size(), " in all)");
-  return text;
-}
-
-// Returns the names of `these` that are not in `others`.
-std::vector<std::string> missing(const std::vector<std::string>& these,
-                                 const std::vector<std::string>& others) {
-  std::vector<std::string> names;
-  for (const std::string& name : these) {
-    if (std::find(others.begin(), others.end(), name) == others.end()) names.push_back(name);
-  }
-  return names;
-}
-
 Network& as_network(RetinaNet& network) {
   return network;
 }
@@ -127,7 +106,7 @@ std::string factor_text(double factor) {
   return shortest(std::round(10 * factor) / 10);
 }
 
-std::string whole_image_doubt(const ModelScale& model, const ImageIndex& images) {
+std::string whole_image_warning(const ModelScale& model, const ImageIndex& images) {
   if (images.empty()) return "";
   std::vector<ImageSize> sizes;
   for (const IndexEntry& one : images) sizes.push_back({one.width, one.height});
@@ -157,23 +136,17 @@ double distance(double ratio) {
 
 void check_same_classes(const Categories& model, const Categories& data,
                         const std::string& subject) {
-  std::vector<std::string> model_names, data_names;
-  for (const Category& one : model) model_names.push_back(one.name);
-  for (const Category& one : data) data_names.push_back(one.name);
-  if (model_names == data_names) return;
-  const auto only_model = missing(model_names, data_names);
-  const auto only_data = missing(data_names, model_names);
-  std::string problem;
-  if (!only_model.empty()) problem += cat("; only the model has ", listed(only_model));
-  if (!only_data.empty()) problem += cat("; only the data has ", listed(only_data));
-  if (problem.empty()) {
-    problem = cat("; the same names in another order: the model has ", listed(model_names),
-                  ", the data ", listed(data_names));
-  }
-  throw Error(ErrorKind::kConfig,
-              cat(subject, ": the model's classes are not the data's (got ", model_names.size(),
-                  ", want ", data_names.size(), problem, ")"),
-              "evaluate on shards packed with the training set's categories");
+  const auto [of_model, of_data] =
+      std::mismatch(model.begin(), model.end(), data.begin(), data.end(),
+                    [](const Category& a, const Category& b) { return a.name == b.name; });
+  if (of_model == model.end() && of_data == data.end()) return;
+  throw Error(
+      ErrorKind::kConfig,
+      cat(subject, ": the model's classes are not the data's (got ", model.size(), ", want ",
+          data.size(), "; class ", of_model - model.begin() + 1, " is ",
+          of_model == model.end() ? "missing" : escaped(of_model->name), " in the model and ",
+          of_data == data.end() ? "missing" : escaped(of_data->name), " in the data)"),
+      "evaluate on shards packed with the training set's categories");
 }
 
 LoadedModel::LoadedModel(const EvalOptions& options, const c10::Device& device)
@@ -299,9 +272,9 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
   return identity;
 }
 
-std::string scale_doubt(const ModelScale& model, const ImageIndex& images,
-                        const std::vector<std::int64_t>& tiles) {
-  if (tiles.empty()) return whole_image_doubt(model, images);
+std::string scale_warning(const ModelScale& model, const ImageIndex& images,
+                          const std::vector<std::int64_t>& tiles) {
+  if (tiles.empty()) return whole_image_warning(model, images);
   if (model.tile_px <= 0) return "";
   const auto ratio = [&](std::int64_t side) { return static_cast<double>(side) / model.tile_px; };
   const std::int64_t nearest = *std::min_element(

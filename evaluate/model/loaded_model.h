@@ -88,15 +88,15 @@ std::unique_ptr<TiledSource> tiled(const RowSource& images, const EvalOptions& o
 EvalIdentity detection_identity(const EvalOptions& options, const char* input_key,
                                 const std::string& input_hash);
 
-// Throws Error{kConfig} naming the classes that only one of the two has, or where their order
-// differs.
+// Throws Error{kConfig} naming the first class that differs, unless both have the same ones in the
+// same order.
 void check_same_classes(const Categories& model, const Categories& data,
                         const std::string& subject);
 
 // Returns a warning, or "". `images` are whole ones, detected on `tiles` (sides, px; none: whole).
 // It warns of whole images that the model scales down by more than 3 (the image of median longer
 // side), and of tiles that are all more than 1.5 times as large or small as those of the training.
-std::string scale_doubt(const ModelScale& model, const ImageIndex& images,
-                        const std::vector<std::int64_t>& tiles);
+std::string scale_warning(const ModelScale& model, const ImageIndex& images,
+                          const std::vector<std::int64_t>& tiles);
 
 }  // namespace retina

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "evaluate/classified.h"
 #include "evaluate/model/image_files.h"
 #include "evaluate/model/loaded_model.h"
 #include "evaluate/model_library.h"
@@ -49,7 +48,7 @@ bool classifies(const LoadedModel& model) {
 
 LoadedModel load_model(const EvalOptions& options, const c10::Device& device) {
   LoadedModel model(options, device);
-  classifies(model) ? check_classifier_options(options) : check_detector_options(options);
+  if (classifies(model)) check_classifier_options(options);
   return model;
 }
 
@@ -90,13 +89,14 @@ class ShardEvaluation {
     EvalIdentity identity = classifies(*model_) ? classifier_identity(options_, data_hash)
                                                 : detection_identity(options_, "data", data_hash);
     if (!classifies(*model_)) add_count_best(identity, detection_limit());
-    done_metric_ = folder_->begin(identity, cli_.effective(), options_.overwrite);
+    const auto done = folder_->begin(identity, cli_.effective(), options_.overwrite);
+    if (done) done_metric_ = headline_metric(*done).as_double();
   }
 
   // Runs the model on all ranks and scores on rank 0, or reports that this is done. Returns the
   // exit code. Collective.
   int run() {
-    if (ranks_.all_reduce_max(done_metric_ ? 1 : 0) != 0) return done_metric_ ? tell_done() : 0;
+    if (ranks_.all_reduce_max(done_metric_ ? 1 : 0) != 0) return done_metric_ ? report_done() : 0;
     const DetectOptions running = detect_options(options_, device_, ranks_);
     return classifies(*model_) ? classify(running) : detect(running);
   }
@@ -110,21 +110,17 @@ class ShardEvaluation {
     }
   }
 
-  int tell_done() const {
+  int report_done() const {
     return already_done(options_, *folder_, {model_->task(), *done_metric_, quarantined_count()});
   }
 
-  std::function<void(std::int64_t, std::int64_t)> evaluating(const char* unit) const {
-    return progress_line(ranks_, "evaluating", unit);
-  }
-
-  void tell_start(const SampleSource& samples) const {
+  void report_start(const SampleSource& samples) const {
     log_info("evaluating ", options_.model, " (", model_->kind(), ") on ",
              visited_text(samples.index(), options_.max_images), " with ",
              counted(ranks_.size(), "rank"), ", device ", device_text(device_));
     if (!classifies(*model_) && !is_tiled(shards_->index())) {
-      const std::string doubt = scale_doubt(model_->scale(), shards_->index(), options_.tile);
-      if (!doubt.empty()) log_warning(options_.data, ": ", doubt);
+      const std::string warning = scale_warning(model_->scale(), shards_->index(), options_.tile);
+      if (!warning.empty()) log_warning(options_.data, ": ", warning);
     }
     const std::string left_out = left_out_tiles_text(*shards_);
     if (!left_out.empty()) log_warning(left_out);
@@ -136,15 +132,15 @@ class ShardEvaluation {
   }
 
   int classify(DetectOptions running) {
-    if (ranks_.is_root()) tell_start(ShardSource(*shards_));
-    running.on_progress = evaluating("images");
+    if (ranks_.is_root()) report_start(ShardSource(*shards_));
+    running.on_progress = progress_line(ranks_, "evaluating");
     const std::vector<ClassOutcome> outcomes = model_->classify_all(*shards_, ranks_, running);
     if (!folder_) return 0;
     return as_io_error([&] {
       return evaluate_classifier_outputs(
           options_, cli_, *folder_,
           {.subject = subject(), .outcomes = outcomes, .shards = *shards_, .on_progress = [&] {
-             tell_progress(ranks_);
+             report_progress(ranks_);
            }});
     });
   }
@@ -153,8 +149,9 @@ class ShardEvaluation {
     const ShardSource images(*shards_, model_->normalisation());
     const std::unique_ptr<TiledSource> tiles = tiled(images, options_);
     const SampleSource& samples = tiles ? static_cast<const SampleSource&>(*tiles) : images;
-    if (ranks_.is_root()) tell_start(samples);
-    running.on_progress = evaluating(is_tiled(samples.index()) ? "tiles" : "images");
+    if (ranks_.is_root()) report_start(samples);
+    running.on_progress =
+        progress_line(ranks_, "evaluating", is_tiled(samples.index()) ? "tiles" : "images");
     const std::vector<Detection> detections =
         model_->detect_all({samples, shards_->manifest().categories, ranks_}, running);
     return folder_ ? as_io_error([&] { return score(detections); }) : 0;
@@ -162,7 +159,7 @@ class ShardEvaluation {
 
   // Scores on rank 0, which reads every record again, while the other ranks wait.
   int score(const std::vector<Detection>& detections) {
-    const auto on_progress = [&] { tell_progress(ranks_); };
+    const auto on_progress = [&] { report_progress(ranks_); };
     folder_->check_present();
     const FileNames file_names = file_names_of(shards_->index());
     write_results(folder_->detections_path(), detections,

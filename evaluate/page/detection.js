@@ -18,7 +18,7 @@ const FAULTS = {
   both: {
     name: "Both",
     what: "wrong class, box is off",
-    hint: "Wrong class and a box that is off. What cures the two kinds above cures this one.",
+    hint: "Wrong class and a box that is off. A fix of either kind above fixes this one, too.",
   },
   duplicate: {
     name: "Duplicate",

@@ -1,6 +1,6 @@
 """Cuts large images into overlapping tiles, and merges the tiles' detections to detections on the
 image. Both follow retina-eval --tile: shared/image/tile_grid.h and, for its defaults (merge=nms,
-match=iou), shared/evaluation/score/tile_merge.h.
+match=iou), shared/evaluation/predict/tile_merge.h.
 """
 import math
 import typing

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace retina {
 // Files that the build embedded in the program (kit/embed.cmake), joined.
 struct EmbeddedText {
   const char* text;
-  const char* sha256;  // of the text, in hexadecimal digits
+  std::string_view sha256;  // of the text: 32 bytes
 };
 
 // Content of a page. Names and texts may hold anything: they stay text. Keys of `settings` are

@@ -1,12 +1,9 @@
-"""compare.html in a real browser, of two detectors and of two classifiers: every number is compare.json's.
-
-CHROMIUM=/path/to/browser chooses the browser; without one the tests are skipped."""
+"""compare.html in a real browser, of two detectors and of two classifiers: every number is compare.json's."""
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -14,7 +11,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 sys.dont_write_bytecode = True
 import class_page_test
 import report_page_test
-from browser import Browser, find_browser
+from browser import PageTest
 
 BUILD = pathlib.Path(os.environ["RETINA_BUILD"]) / "bin"
 
@@ -35,21 +32,7 @@ def marked(ends):
     return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
 
-class ComparePageTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        path = find_browser()
-        if path is None:
-            raise unittest.SkipTest("no Chromium here: set CHROMIUM to its path")
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        cls.browser = Browser(path)
-        cls.addClassCleanup(cls.browser.__exit__)
-
-    def tearDown(self):
-        self.assertEqual(self.browser.problems, [])
-
+class ComparePageTest(PageTest):
     def evaluate(self, *words):
         subprocess.run([BUILD / "retina-eval", *words], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
@@ -58,12 +41,8 @@ class ComparePageTest(unittest.TestCase):
         """Compares a and b of the folder `name`, opens the page; compare.json."""
         folder = self.folder / name
         self.evaluate("--compare", folder / "a", folder / "b", "--output", folder / "compared")
-        self.browser.open((folder / "compared/compare.html").as_uri())
+        self.open(folder / "compared/compare.html")
         return json.loads((folder / "compared/compare.json").read_text())
-
-    def texts(self, selector):
-        return self.browser.evaluate(
-            f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
 
     def tables(self):
         return self.browser.evaluate("""Object.fromEntries([...document.querySelectorAll(".table")].map((card) =>
@@ -122,7 +101,7 @@ class ComparePageTest(unittest.TestCase):
         self.assertEqual(len(self.texts("#notes li")), 2)
         self.check_plot(classes)
         page, fragment = links[0].split("#")
-        self.browser.open((folder / "compared" / page).resolve().as_uri() + "#" + fragment)
+        self.open(folder / "compared" / page, "#" + fragment)
         self.browser.wait_for("document.querySelector('dialog[open] h2') !== null")
         self.assertIn(images[found["better"][0]]["file_name"], self.texts("dialog[open] h2")[0])
 

@@ -150,14 +150,5 @@ TEST_F(ConvertedCommand, WithoutSuppressionOrForOneSizeSaysSo) {
   EXPECT_THAT(fixed.err, HasSubstr("takes images of 50x70 only ("));
 }
 
-TEST_F(ConvertedCommand, ADamagedOneIsBadData) {
-  std::string bytes = read_file(*folder_ / "model.onnx");
-  bytes[bytes.size() / 3] = static_cast<char>(bytes[bytes.size() / 3] ^ 1);
-  write_file_atomically(*folder_ / "damaged.onnx", bytes);
-  const ProcessResult result = run_process(command("damaged.onnx", "damaged", {}));
-  EXPECT_EQ(result.exit_code, 65) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("damaged.onnx"));
-}
-
 }  // namespace
 }  // namespace retina

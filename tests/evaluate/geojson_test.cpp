@@ -1,5 +1,5 @@
 // Detections on GeoTIFFs as GeoJSON: the text that GDAL's ogrinfo was seen to read.
-#include "evaluate/geojson.h"
+#include "evaluate/detection_formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -116,11 +116,6 @@ TEST(Geojson, RingsRunAnticlockwiseOfMirroredImagesToo) {
     }
     EXPECT_NEAR(area, 100 * 60 * 0.25, 1e-3);
   }
-}
-
-TEST(Geojson, WithoutDetectionsIsAnEmptyCollection) {
-  const auto made = detections_geojson({}, {}, {}, kMappedClasses);
-  EXPECT_EQ(made.text, "{\n\"type\": \"FeatureCollection\",\n\"features\": [\n]\n}\n");
 }
 
 TEST(Geojson, TwoCoordinateSystemsAreRefused) {

@@ -144,17 +144,6 @@ TEST_F(GivenImages, YoloHasALabelFileForEachImageAndTheClasses) {
   EXPECT_EQ(lines, read_results(folder_ / "out/detections.json").size());
 }
 
-TEST_F(GivenImages, CsvIsOneTableOfAllDetections) {
-  const ProcessResult result = run_process(of({photos_}, "out", {"--output-format", "csv"}));
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const std::string text = output("out/detections.csv");
-  EXPECT_THAT(text, testing::StartsWith(
-                        "file_name,width,height,xmin,ymin,xmax,ymax,label,score\n1.png,50,40,"));
-  EXPECT_THAT(text, HasSubstr("\n\"2, \"\"b\"\".jpg\",50,40,"));
-  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
-            read_results(folder_ / "out/detections.json").size() + 1);
-}
-
 // What is written can be packed: the whole way back, through both programs.
 TEST_F(GivenImages, CocoPackReadsEveryFormat) {
   fs::rename(photos_ + "/2, \"b\".jpg", photos_ + "/2.jpg");
@@ -223,12 +212,6 @@ TEST_F(GivenImages, ForeignFilesInItsFoldersStayWhenItIsDoneAgain) {
   EXPECT_FALSE(path_exists(folder_ / "out/labels/1.txt"));
 }
 
-TEST_F(GivenImages, ThatNoScoreIsDrawnForIsTold) {
-  const ProcessResult result = run_process(of({photos_}, "out", {"--draw", "2,score=1"}));
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("drawn: none, no score reaches --draw score=1 (the best is "));
-}
-
 TEST_F(GivenImages, StoredTurnedAreTakenSoWithAWarning) {
   write("turned.tif", encode_tiff({.width = 30, .height = 20, .orientation = 6},
                                   std::vector<std::uint16_t>(30 * 20 * 3)));
@@ -259,13 +242,6 @@ TEST_F(GivenImages, AFullDiskLeavesNoHalfFileAndTheNextRunEndsWithTheSameBytes) 
     ASSERT_EQ(run_process(of({photos_}, full, more)).exit_code, 0);
     EXPECT_THAT(files_in(full), testing::UnorderedElementsAreArray(files_in(whole)));
   }
-}
-
-TEST_F(GivenImages, TwoOfOneLabelFileAreRefusedBeforeTheyAreDetectedOn) {
-  write("sub/4.png", encode_png(colourful(50, 40)));
-  expect_refusal(run_process(of({photos_}, "out", {"--output-format", "yolo"})), 78,
-                 "sub/4.webp: --output-format yolo: its label file sub/4.txt is also that of "
-                 "sub/4.png");
 }
 
 // A checkpoint and an inference model of it.

@@ -17,7 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 sys.dont_write_bytecode = True
 import class_page_test
 import report_page_test
-from browser import Browser, find_browser
+from browser import HOSTILE, Browser, find_browser
 
 BUILD = pathlib.Path(os.environ["RETINA_BUILD"]) / "bin"
 # A string; what a page does that may not happen makes it another one.
@@ -84,7 +84,7 @@ class PagePolicyTest(unittest.TestCase):
                        stderr=subprocess.DEVNULL)
 
     def test_a_detectors_page_and_a_comparison(self):
-        report_page_test.make_set(self.room, report_page_test.HOSTILE, 6)
+        report_page_test.make_set(self.room, HOSTILE, 6)
         for name in ("a", "b"):
             self.run_eval("--detections", self.room / "results.json", "--annotations",
                           self.room / "truth.json", "--output", self.room / name)
@@ -93,8 +93,8 @@ class PagePolicyTest(unittest.TestCase):
         self.check(self.room / "compared/compare.html")
 
     def test_a_classifiers_page_and_the_data_sets(self):
-        class_page_test.make_shards(BUILD, self.room, class_page_test.HOSTILE)
-        class_page_test.make_scores(self.room, len(class_page_test.HOSTILE))
+        class_page_test.make_shards(BUILD, self.room, HOSTILE)
+        class_page_test.make_scores(self.room, len(HOSTILE))
         class_page_test.run(BUILD / "score_classifier", self.room, self.room / "shards", self.room / "out")
         self.check(self.room / "out/report.html")
         self.check(self.room / "shards/report.html")

@@ -1,23 +1,18 @@
 """report.html in a real browser: every number on it is metrics.json's, and what can be clicked,
-sorted, filtered, moved or printed works, with names that would break out of careless HTML.
-
-CHROMIUM=/path/to/browser chooses the browser; without one the tests are skipped."""
+sorted, filtered, moved or printed works, with names that would break out of careless HTML."""
 import json
 import os
 import pathlib
 import random
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.dont_write_bytecode = True
-from browser import Browser, find_browser
+from browser import HOSTILE, PageTest
 
 SEED = 7
-HOSTILE = ["</script><script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 1'>",
-           "bell\x07 & \u202ebidi"]
 KINDS = ["classification", "localisation", "both", "duplicate", "background", "missed"]
 
 
@@ -79,17 +74,12 @@ def make_set(folder, names, image_count):
         (folder / name).write_text(json.dumps(content))
 
 
-class ReportPageTest(unittest.TestCase):
+class ReportPageTest(PageTest):
     @classmethod
-    def setUpClass(cls):
-        path = find_browser()
-        if path is None:
-            raise unittest.SkipTest("no Chromium here: set CHROMIUM to its path")
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
+    def make_pages(cls):
         cls.pages = {}
         for count, names in (("3", HOSTILE), ("80", [f"class {i:02}" for i in range(80)])):
-            room = pathlib.Path(folder.name) / count
+            room = cls.folder / count
             room.mkdir()
             make_set(room, names, 60 if count == "3" else 300)
             subprocess.run([os.environ["RETINA_BUILD"] + "/bin/retina-eval",
@@ -98,42 +88,11 @@ class ReportPageTest(unittest.TestCase):
                             "--count-best", "100" if count == "3" else "2000"], check=True,
                            stdout=subprocess.DEVNULL)
             cls.pages[count] = room / "out"
-        cls.browser = Browser(path)
-        cls.addClassCleanup(cls.browser.__exit__)
 
-    def setUp(self):
-        self.browser.problems.clear()
-        self.browser.requests.clear()
-
-    def tearDown(self):
-        if hasattr(self, "metrics"):
-            self.assertEqual(self.browser.problems, [])
-            outside = [url[:80] for url in self.browser.requests
-                       if not url.startswith(("file://" + str(self.folder.parents[1]), "data:", "about:"))]
-            self.assertEqual(outside, [])
-
-    def show(self, count, part=None, address=""):
-        """Opens the page of that many classes; `part` of metrics.json must be there."""
-        self.folder = self.pages[count]
-        self.metrics = json.loads((self.folder / "metrics.json").read_text())
-        if part and part not in self.metrics:
-            self.skipTest(f"this build's metrics.json has no {part}")
-        self.browser.open("about:blank#")
-        self.browser.open(f"file://{self.folder}/report.html{address}")
-        return self.metrics
-
-    def texts(self, selector):
-        return self.browser.evaluate(
-            f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
-
-    def text(self, selector):
-        (only,) = self.texts(selector)
-        return only
-
-    def rows(self, selector):
-        return self.browser.evaluate(f"""[...document.querySelectorAll({json.dumps(selector)})]
-            .filter((row) => !row.hidden)
-            .map((row) => [...row.children].map((cell) => cell.textContent))""")
+    def show(self, count, address=""):
+        """Opens the page of that many classes; its metrics.json."""
+        self.open(self.pages[count] / "report.html", address)
+        return json.loads((self.pages[count] / "metrics.json").read_text())
 
     def name(self, place):
         return self.browser.evaluate(f"className({place})")
@@ -195,10 +154,7 @@ class ReportPageTest(unittest.TestCase):
 
     def test_names_stay_text(self):
         self.show("3")
-        names = [row[0] for row in self.rows("#class-table tbody tr")]
-        self.assertEqual(names, [HOSTILE[0], HOSTILE[1], "bell  & \\u202ebidi"])
-        self.assertEqual(self.browser.evaluate("window.hurt"), None)
-        self.assertEqual(self.browser.evaluate("document.querySelectorAll('img[src=x]').length"), 0)
+        self.check_names_stay_text()
 
     def test_numbers_round_as_the_programs_table_does(self):
         self.show("3")
@@ -256,7 +212,7 @@ class ReportPageTest(unittest.TestCase):
 
     def test_the_error_split_is_sorted_by_what_it_costs(self):
         for count in ("3", "80"):
-            split = self.show(count, "error_split")["error_split"]
+            split = self.show(count)["error_split"]
             kinds = sorted(split["kinds"], key=lambda kind: -kind["ap_cost"])
             self.assertEqual(
                 self.browser.evaluate("[...document.querySelectorAll('.fault')].map((one) => "
@@ -270,7 +226,7 @@ class ReportPageTest(unittest.TestCase):
 
     def test_curves_and_calibration_are_drawn_from_metrics_json(self):
         for count in ("3", "80"):
-            metrics = self.show(count, "calibration")
+            metrics = self.show(count)
             with_objects = sum(one["curve_mean"] is not None for one in metrics["per_class"])
             for key in ("curve_50", "curve_75", "curve_mean"):
                 self.browser.click(f"#overall-curves [data-value={key}]")
@@ -329,7 +285,7 @@ class ReportPageTest(unittest.TestCase):
 
     def test_the_slider_moves_the_confusion_matrix(self):
         for count in ("3", "80"):
-            metrics = self.show(count, "confusion")
+            metrics = self.show(count)
             confusion = metrics["confusion"]
             self.check_matrix(metrics, confusion["chosen"])
             self.assertEqual(self.text("#confusion output"),
@@ -341,7 +297,7 @@ class ReportPageTest(unittest.TestCase):
 
     def test_a_cell_of_the_matrix_shows_its_images(self):
         for count in ("3", "80"):
-            metrics = self.show(count, "confusion")
+            metrics = self.show(count)
             confusion, at = metrics["confusion"], metrics["confusion"]["chosen"]
             drawn = {image["image_id"] for image in metrics["images"]}
             cell = max((one for one in confusion["cells"]
@@ -371,7 +327,7 @@ class ReportPageTest(unittest.TestCase):
 
     def test_worst_images_are_drawn_and_enlarged(self):
         for count in ("3", "80"):
-            metrics = self.show(count, "worst")
+            metrics = self.show(count)
             images = {image["image_id"]: image for image in metrics["images"]}
             for kind, ids in metrics["worst"].items():
                 if not ids:
@@ -415,7 +371,7 @@ class ReportPageTest(unittest.TestCase):
 
     def test_suspects_are_listed_by_reason(self):
         for count in ("3", "80"):
-            metrics = self.show(count, "suspects")
+            metrics = self.show(count)
             for why in ("unlabelled", "wrong_class", "never_found"):
                 wanted = [one for one in metrics["suspects"] if one["why"] == why]
                 rows = self.rows(f"[data-why={why}] tbody tr")
@@ -423,26 +379,10 @@ class ReportPageTest(unittest.TestCase):
                     [str(one["annotation_id"] or "–"), shown(one["score"]), shown(one["iou"])]
                     for one in wanted])
 
-    def test_it_prints_and_takes_the_dark(self):
+    def test_it_prints_takes_the_dark_and_fits_any_window(self):
         for count in ("3", "80"):
             self.show(count)
-            path = self.folder / "page.pdf"
-            self.browser.save_pdf(path)
-            self.assertTrue(path.read_bytes().startswith(b"%PDF"))
-            colour = "getComputedStyle(document.body).backgroundColor"
-            light = self.browser.evaluate(colour)
-            self.browser.prefer_dark(True)
-            self.assertNotEqual(self.browser.evaluate(colour), light)
-            self.browser.prefer_dark(False)
-
-    def test_it_fits_narrow_and_wide_windows(self):
-        for count in ("3", "80"):
-            self.show(count)
-            for width in (360, 800, 1440, 2200):
-                self.browser.resize(width, 900)
-                self.assertLessEqual(
-                    self.browser.evaluate("document.documentElement.scrollWidth"), width, f"{count} classes")
-            self.browser.resize(1440, 1000)
+            self.check_print_and_windows()
 
 
 if __name__ == "__main__":

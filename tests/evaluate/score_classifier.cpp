@@ -11,14 +11,13 @@
 #include <cstring>
 #include <iostream>
 
-#include "evaluate/classified.h"
+#include "evaluate/explain/classification_text.h"
+#include "evaluate/explain/predictions.h"
+#include "evaluate/outcome.h"
 #include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/program.h"
-#include "shared/evaluation/explain/class_examples.h"
-#include "shared/evaluation/explain/classification_text.h"
-#include "shared/evaluation/score/predictions.h"
 
 namespace retina {
 namespace {

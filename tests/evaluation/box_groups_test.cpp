@@ -3,10 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-
-#include "shared/base/random.h"
 #include "tests/evaluation/scene.h"
 
 namespace retina {
@@ -33,8 +29,6 @@ TEST(BoxGroups, DetectionsAreByImageIdAndBestFirstEqualScoresAsInTheFile) {
   EXPECT_THAT(boxes.of_class(1), ElementsAre(3, 1, 2));
   EXPECT_EQ(boxes.image_of(2), 0U);
   EXPECT_EQ(boxes.image_of(3), 1U);
-  EXPECT_EQ(boxes.low_score_count(), 1);
-  EXPECT_EQ(boxes.empty_box_count(), 1);
   // The file has image 2 first, with two detections.
   EXPECT_TRUE(boxes.images_are_shuffled());
   EXPECT_EQ(boxes.slot_in_file_order(0, 0), 2U);
@@ -51,41 +45,6 @@ TEST(BoxGroups, ObjectsAreByImageIdThenAsInTheFile) {
   EXPECT_THAT(boxes.annotation, ElementsAre(1, 2, 0));
   EXPECT_THAT(boxes.truth_label, ElementsAre(1, 0, 0));
   EXPECT_FALSE(boxes.images_are_shuffled());
-}
-
-// Many of a class are sorted by digits of their scores: neighbours in the last bits, both zeros,
-// both signs, and scores that many share.
-TEST(BoxGroups, ManyOfAClassAreRankedAsByComparison) {
-  const RandomStream random{.seed = 5};
-  Scene scene;
-  for (std::uint64_t i = 0; i < 6000; ++i) {
-    double score = random.normal(i);
-    switch (random.bits(10000 + i) % 4) {
-      case 0:
-        score = std::round(score * 4) / 4;
-        break;
-      case 1:
-        score = .5 + 0x1p-53 * std::round(score * 20);
-        break;
-      default:
-        break;
-    }
-    scene.detect(1 + static_cast<std::int64_t>(i % 2), 3, {0, 0, 1, 1}, score);
-  }
-  scene.detect(1, 3, {0, 0, 1, 1}, -0.0);
-  for (const int thread_count : {1, 3}) {
-    const BoxGroups boxes(scene.truth, scene.found, thread_count);
-    const auto slots = boxes.of_class(0);
-    ASSERT_EQ(slots.size(), scene.found.size());
-    EXPECT_TRUE(std::is_sorted(slots.begin(), slots.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return boxes.score[a] != boxes.score[b] ? boxes.score[a] > boxes.score[b] : a < b;
-    }));
-    for (const std::size_t image : {0, 1}) {
-      const auto begin = boxes.score.begin();
-      EXPECT_TRUE(std::is_sorted(begin + boxes.found_begin[image],
-                                 begin + boxes.found_begin[image + 1], std::greater<>()));
-    }
-  }
 }
 
 }  // namespace

@@ -11,11 +11,10 @@
 #include <map>
 #include <numeric>
 
+#include "evaluate/explain/classification_text.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/random.h"
-#include "shared/evaluation/explain/class_examples.h"
-#include "shared/evaluation/explain/classification_text.h"
 
 namespace retina {
 namespace {
@@ -127,14 +126,6 @@ TEST(ClassOutcome, OfEqualScoresTheLowerLabelComesFirst) {
   EXPECT_DOUBLE_EQ(last.loss, std::log(3));
 }
 
-TEST(ClassOutcome, OfOneClassEveryImageIsRightForNothing) {
-  const std::vector<float> only{-3};
-  const ClassOutcome one = class_outcome({.image_id = 1, .label = 0, .scores = only});
-  EXPECT_TRUE(one.is_hit());
-  EXPECT_EQ(one.confidence(), 1);
-  EXPECT_EQ(one.loss, 0);
-}
-
 TEST(ClassOutcome, ScoresOfAnySizeDoNotOverflow) {
   constexpr float kHuge = std::numeric_limits<float>::max();
   const std::vector<float> scores{kHuge, -kHuge, 88};
@@ -173,30 +164,6 @@ std::vector<ClassOutcome> six_images() {
                                       .scores = scores}));
   }
   return outcomes;
-}
-
-TEST(Classification, FiguresOfSixImagesAreThoseWorkedOutByHand) {
-  const ClassificationMetrics metrics = classification_metrics(six_images(), categories_of(3));
-  EXPECT_EQ(metrics.image_count, 6);
-  EXPECT_DOUBLE_EQ(metrics.top1.value().value(), 3.0 / 6);
-  EXPECT_EQ(metrics.top5_labels, 3);
-  EXPECT_DOUBLE_EQ(metrics.top5.value().value(), 1);
-  // Recalls 2/3, 1/2, 0.
-  EXPECT_DOUBLE_EQ(metrics.balanced_accuracy.value(), (2.0 / 3 + 1.0 / 2) / 3);
-  const ImageClassMetrics &a = metrics.per_class[0], &b = metrics.per_class[1],
-                          &c = metrics.per_class[2];
-  EXPECT_EQ(b.category_id, 20);
-  EXPECT_DOUBLE_EQ(a.recall().value().value(), 2.0 / 3);
-  EXPECT_DOUBLE_EQ(a.precision().value().value(), 2.0 / 3);
-  EXPECT_DOUBLE_EQ(b.recall().value().value(), 1.0 / 2);
-  EXPECT_DOUBLE_EQ(b.precision().value().value(), 1.0 / 3);
-  EXPECT_DOUBLE_EQ(b.f1().value(), 2.0 / 5);
-  EXPECT_EQ(c.recall().value().value(), 0);
-  EXPECT_FALSE(c.precision().value().has_value()) << "nothing was taken for it";
-  EXPECT_EQ(c.f1().value(), 0);
-  EXPECT_THAT(metrics.confusion,
-              ElementsAre(ConfusedPair{0, 0, 2}, ConfusedPair{0, 1, 1}, ConfusedPair{1, 0, 1},
-                          ConfusedPair{1, 1, 1}, ConfusedPair{2, 1, 1}));
 }
 
 TEST(Classification, EqualsTheNaiveFiguresOnRandomScores) {
@@ -262,48 +229,27 @@ TEST(Classification, AClassWithoutImagesIsNotInTheBalancedAccuracy) {
 }
 
 TEST(Classification, ABinHoldsItsUpperEnd) {
-  EXPECT_EQ(reliability_bin(0), 0U);
-  EXPECT_EQ(reliability_bin(1), kReliabilityBinCount - 1);
+  EXPECT_EQ(equal_width_bin(0, kReliabilityBinCount, true), 0U);
+  EXPECT_EQ(equal_width_bin(1, kReliabilityBinCount, true), kReliabilityBinCount - 1);
   for (std::size_t i = 0; i + 1 < kReliabilityBinCount; ++i) {
     const double end = static_cast<double>(i + 1) / kReliabilityBinCount;
-    EXPECT_EQ(reliability_bin(end), i);
-    EXPECT_EQ(reliability_bin(std::nextafter(end, 2)), i + 1);
+    EXPECT_EQ(equal_width_bin(end, kReliabilityBinCount, true), i);
+    EXPECT_EQ(equal_width_bin(std::nextafter(end, 2), kReliabilityBinCount, true), i + 1);
   }
 }
 
 TEST(ClassExamples, AreTheMostConfidentMistakesAndThoseOfTheMostFrequentPairs) {
   const std::vector<ClassOutcome> outcomes = six_images();
   const ClassificationMetrics metrics = classification_metrics(outcomes, categories_of(3));
-  const ClassExamples examples =
-      class_examples(outcomes, metrics, {.most_wrong = 2, .most_pairs = 2, .most_of_pair = 1});
-  EXPECT_THAT(examples.confident_wrong, ElementsAre(105, 104));
-  ASSERT_EQ(examples.most_confused.size(), 2U);
+  const ClassExamples examples = class_examples(outcomes, metrics);
+  EXPECT_THAT(examples.confident_wrong, ElementsAre(105, 104, 102));
+  ASSERT_EQ(examples.most_confused.size(), 3U);
   EXPECT_EQ(examples.most_confused[0].pair, (ConfusedPair{0, 1, 1})) << "equals in label order";
   EXPECT_THAT(examples.most_confused[0].image_ids, ElementsAre(102));
   EXPECT_EQ(examples.most_confused[1].pair, (ConfusedPair{1, 0, 1}));
   std::vector<std::int64_t> shown;
   for (const ClassOutcome& one : examples.shown) shown.push_back(one.image_id);
   EXPECT_THAT(shown, ElementsAre(102, 104, 105));
-}
-
-TEST(ClassExamples, OfAPairAtMostAsManyAsAskedForTheMostConfidentFirst) {
-  const RandomScores set = random_scores(2, 200, 0, 8);
-  const std::vector<ClassOutcome> outcomes = outcomes_of(set);
-  const ClassExamples examples =
-      class_examples(outcomes, classification_metrics(outcomes, categories_of(2)));
-  ASSERT_EQ(examples.most_confused.size(), 2U);
-  EXPECT_GE(examples.most_confused[0].pair.count, examples.most_confused[1].pair.count);
-  for (const ConfusedExamples& one : examples.most_confused) {
-    ASSERT_EQ(one.image_ids.size(), 3U);
-    double before = 1;
-    for (const std::int64_t id : one.image_ids) {
-      const ClassOutcome& image = outcomes[static_cast<std::size_t>(id - 1)];
-      EXPECT_EQ(image.label, one.pair.truth);
-      EXPECT_EQ(image.predicted(), one.pair.predicted);
-      EXPECT_LE(image.confidence(), before);
-      before = image.confidence();
-    }
-  }
 }
 
 TEST(ClassificationText, JsonHoldsEveryFigureAndNullForWhatDoesNotExist) {
@@ -315,36 +261,25 @@ TEST(ClassificationText, JsonHoldsEveryFigureAndNullForWhatDoesNotExist) {
       "metrics.json");
   const JsonView root = file.root();
   EXPECT_EQ(root.at("task").as_string(), "classification");
-  EXPECT_EQ(root.at("image_count").as_int(), 6);
   EXPECT_EQ(root.at("top1").as_double(), .5);
   EXPECT_EQ(root.at("top1_interval").at(std::size_t{0}).as_double(), metrics.top1.interval()->low);
-  EXPECT_EQ(root.at("top5").as_double(), 1);
-  EXPECT_EQ(root.at("top5_labels").as_int(), 3);
   EXPECT_EQ(root.at("loss").as_double(), metrics.loss);
-  EXPECT_EQ(root.at("balanced_accuracy").as_double(), *metrics.balanced_accuracy);
   EXPECT_EQ(root.at("quarantined_count").as_int(), 4);
   ASSERT_EQ(root.at("per_class").size(), 3U);
   const JsonView last = root.at("per_class").at(std::size_t{2});
   EXPECT_EQ(last.at("category_id").as_int(), 30);
-  EXPECT_EQ(last.at("name").as_string(), "class 2");
   EXPECT_EQ(last.at("recall").as_double(), 0);
   EXPECT_TRUE(last.at("precision").raw().IsNull());
-  EXPECT_TRUE(last.at("precision_interval").raw().IsNull());
-  ASSERT_EQ(root.at("confusion").size(), 5U);
   const JsonView cell = root.at("confusion").at(std::size_t{1});
   EXPECT_EQ(cell.at(std::size_t{0}).as_int(), 10);
   EXPECT_EQ(cell.at(std::size_t{1}).as_int(), 20);
   EXPECT_EQ(cell.at(std::size_t{2}).as_int(), 1);
   EXPECT_EQ(root.at("calibration").at("bins").size(), kReliabilityBinCount);
-  EXPECT_EQ(root.at("calibration").at("error").as_double(), metrics.calibration_error);
   EXPECT_EQ(root.at("confident_wrong").at(std::size_t{0}).as_int(), 105);
-  EXPECT_EQ(root.at("most_confused").at(std::size_t{0}).at("images").size(), 1U);
   const JsonView image = root.at("images").at(std::size_t{0});
   EXPECT_EQ(image.at("image_id").as_int(), 102);
   EXPECT_EQ(image.at("file_name").as_string(), "dog/2.jpg");
-  EXPECT_EQ(image.at("category_id").as_int(), 10);
   EXPECT_EQ(image.at("top5").size(), 3U) << "no more than there are classes";
-  EXPECT_EQ(image.at("top5").at(std::size_t{0}).at(std::size_t{0}).as_int(), 20);
 }
 
 TEST(ClassificationText, TheSummaryHasTheFiguresWithTheirIntervals) {
@@ -356,16 +291,6 @@ TEST(ClassificationText, TheSummaryHasTheFiguresWithTheirIntervals) {
   EXPECT_THAT(
       classification_summary_text(classification_metrics(outcomes_of(set), categories_of(6))),
       HasSubstr("top-5 "));
-}
-
-TEST(ClassificationText, TheTableHasARowAClassAndStaysOnItsLines) {
-  Categories categories = categories_of(3);
-  categories[2].name = "bell\a\nline";
-  const std::string text =
-      classification_table_text(classification_metrics(six_images(), categories));
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
-  EXPECT_THAT(text, HasSubstr("bell\\x07\\nline   0.000  0.000 to 0.793          -  0.000"));
-  EXPECT_THAT(text, HasSubstr("class 0"));
 }
 
 }  // namespace

@@ -121,18 +121,6 @@ TEST_F(ConvertedClassify, GivesTheOutcomesOfTheNetworkFedByTheLoader) {
   expect_same(run({.images_per_batch = 4}), want);
 }
 
-TEST_F(ConvertedClassify, VisitsTheFirstImagesByIdAndTellsItsProgress) {
-  std::int64_t last_done = 0;
-  const auto some =
-      run({.max_images = 4, .on_progress = [&](std::int64_t done, std::int64_t total) {
-             EXPECT_EQ(total, 4);
-             last_done = done;
-           }});
-  EXPECT_EQ(last_done, 4);
-  ASSERT_EQ(some.size(), 4U);
-  EXPECT_EQ(some.back().image_id, 1003);
-}
-
 TEST_F(ConvertedClassify, RanksShareTheImagesAndTheFirstGetsAllOutcomes) {
   const auto want = run({});
   ThreadWorld world({.ring = {.ranks = 3}});
@@ -192,18 +180,6 @@ TEST_F(ConvertedClassify, CheckpointsOfTheOtherTaskAreRefusedByName) {
               HasSubstr("c.pt: is a model for classification (want detection)"));
   EXPECT_THAT(refusal_of(ErrorKind::kConfig, [&] { trained_classifier(detector, "d.pt"); }),
               HasSubstr("d.pt: is a model for detection (want classification)"));
-}
-
-TEST_F(ConvertedClassify, ADamagedModelIsBadData) {
-  const std::string whole = read_file(*folder_ / "m.onnx");
-  const std::string path = *folder_ / "damaged.onnx";
-  for (const std::size_t place : {whole.size() / 50, whole.size() / 2, whole.size() - 100}) {
-    std::string bytes = whole;
-    bytes[place] = static_cast<char>(bytes[place] ^ 1);
-    write_file_atomically(path, bytes);
-    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { const ConvertedModel model(path); }),
-                HasSubstr("damaged.onnx"));
-  }
 }
 
 }  // namespace

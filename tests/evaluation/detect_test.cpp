@@ -151,21 +151,6 @@ TEST_F(Detect, BatchesOfEqualShapesFindTheSame) {
   }
 }
 
-TEST_F(Detect, ImagesOfOneShapeShareABatchUpToTheLimit) {
-  std::map<std::pair<int, int>, int> counts;  // of images by padded shape
-  for (const IndexEntry& entry : shards_->index()) {
-    const ResizedSize size = resized_size(entry.width, entry.height, network_->config().min_side_px,
-                                          network_->config().max_side_px);
-    ++counts[{padded_side_px(size.height), padded_side_px(size.width)}];
-  }
-  for (const int limit : {1, 2, 3, 100}) {
-    int wanted = 0, batches = 0;
-    for (const auto& [shape, count] : counts) wanted += (count + limit - 1) / limit;
-    run({.images_per_batch = limit, .on_progress = [&](std::int64_t, std::int64_t) { ++batches; }});
-    EXPECT_EQ(batches, wanted) << limit;
-  }
-}
-
 TEST_F(Detect, TheFirstImagesByIdCanBeChosen) {
   const auto some = run({.max_images = 4});
   const auto all = run({});
@@ -200,25 +185,6 @@ TEST_F(Detect, LeavesTheNetworkAsItWas) {
          {.postprocess = generous(), .max_images = 2});
   EXPECT_TRUE(network.is_training());
   EXPECT_TRUE(at::equal(before, state_of(network)[3].tensor));
-}
-
-TEST_F(Detect, ADamagedRecordIsBadData) {
-  const std::string copy = *folder_ / "damaged";
-  write_tiny_shards(copy, 3);
-  const std::string path = copy + "/" + shard_file_name(0, 1);
-  std::string bytes = read_file(path);
-  const auto jpeg = bytes.find("JFIF");
-  ASSERT_NE(jpeg, std::string::npos);
-  bytes[jpeg + 400] = static_cast<char>(bytes[jpeg + 400] ^ 1);
-  write_file_atomically(path, bytes);
-  const ShardSet shards(copy);
-  const auto self = make_self_communicator();
-  try {
-    detect(*network_, {ShardSource(shards), truth_->categories, *self}, {});
-    FAIL() << "the flipped bit went unnoticed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
-  }
 }
 
 TEST_F(Detect, TheGroundTruthOfShardsIsWhatWasPacked) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "shared/evaluation/explain/explanation.h"
+#include "evaluate/explain/explanation.h"
 #include "tests/evaluation/scene.h"
 
 namespace retina {
@@ -15,6 +15,10 @@ using SceneBox = std::array<double, 4>;
 inline constexpr std::int64_t kCat = 3, kDog = 7;
 inline constexpr SceneBox kHere{0, 0, 40, 40}, kThere{100, 100, 40, 40};
 
+inline Explanation explain_detections(const Instances& truth, const std::vector<Detection>& found,
+                                      const ExplainOptions& options = {}) {
+  return explain_detections(BoxGroups(truth, found, options.thread_count), options);
+}
 inline Explanation explain(const Scene& scene, const ExplainOptions& options = {}) {
   return explain_detections(scene.truth, scene.found, options);
 }

@@ -10,15 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/error.h"
 #include "shared/coco/categories.h"
-#include "shared/evaluation/explain/metrics_json.h"
-#include "shared/evaluation/explain/metrics_text.h"
-#include "shared/evaluation/score/matching.h"
 #include "shared/evaluation/score/metrics.h"
+#include "shared/evaluation/score/metrics_text.h"
 #include "tests/evaluation/explained_scene.h"
 #include "tests/evaluation/random_set.h"
-#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
@@ -32,36 +28,14 @@ std::string json_of(const Instances& truth, const std::vector<Detection>& found,
 
 TEST(ExplanationRules, ThreadCountsChangeNothing) {
   for (const int number : {3, 17, 42, 99, 150}) {
-    // Several random sets side by side, so that there are images for three threads.
-    RandomSet all = random_set(number);
-    for (int more = 1; more < 40; ++more) {
-      const RandomSet set = random_set((number + more) % kRandomSetCount);
-      std::map<std::int64_t, std::int64_t> categories;
-      for (std::size_t k = 0; k < set.truth.categories.size(); ++k) {
-        categories[set.truth.categories[k].id] =
-            all.truth.categories[k % all.truth.categories.size()].id;
-      }
-      const std::int64_t shift = 1000 * more;
-      for (ImageInfo image : set.truth.images) {
-        image.id += shift;
-        all.truth.images.push_back(image);
-      }
-      for (Annotation one : set.truth.annotations) {
-        one.image_id += shift;
-        one.id += shift;
-        one.category_id = categories.at(one.category_id);
-        all.truth.annotations.push_back(one);
-      }
-      for (Detection one : set.found) {
-        one.image_id += shift;
-        if (one.category_id != kUnknownCategory) one.category_id = categories.at(one.category_id);
-        all.found.push_back(one);
-      }
-    }
-    ASSERT_GT(all.truth.images.size(), 100U);
-    const std::string one = json_of(all.truth, all.found, 1);
-    EXPECT_EQ(json_of(all.truth, all.found, 2), one) << number;
-    EXPECT_EQ(json_of(all.truth, all.found, 3), one) << number;
+    // Each image several times, so that there are images for three threads.
+    const RandomSet one_of_each = random_set(number);
+    const RandomSet set =
+        resampled(one_of_each, std::vector<std::uint32_t>(one_of_each.truth.images.size(), 100));
+    ASSERT_GE(set.truth.images.size(), 100U);
+    const std::string one = json_of(set.truth, set.found, 1);
+    EXPECT_EQ(json_of(set.truth, set.found, 2), one) << number;
+    EXPECT_EQ(json_of(set.truth, set.found, 3), one) << number;
   }
 }
 
@@ -131,23 +105,6 @@ void expect_counts_to_add_up(const RandomSet& set, const Explanation& explanatio
   }
 }
 
-// Calibration's and the thresholds' right and wrong are those of COCO's matching.
-void expect_hits_as_coco_matches(const RandomSet& set, const Explanation& explanation) {
-  const BoxGroups boxes(set.truth, set.found);
-  std::int64_t right = 0, wrong = 0;
-  for (const Match& one : match_detections(boxes, {}, 1)) {
-    if (one.rank >= kMaxDetectionsPerImage || (one.ignored[0] & 1) != 0) continue;
-    ++((one.hit[0] & 1) != 0 ? right : wrong);
-  }
-  std::int64_t told_right = 0, told = 0;
-  for (const CalibrationBin& bin : explanation.calibration.bins) {
-    told_right += bin.right;
-    told += bin.count;
-  }
-  EXPECT_EQ(told_right, right);
-  EXPECT_EQ(told, right + wrong);
-}
-
 TEST(ExplanationRules, HoldOnTwoHundredRandomSets) {
   for (int number = 0; number < kRandomSetCount; ++number) {
     SCOPED_TRACE(number);
@@ -155,7 +112,6 @@ TEST(ExplanationRules, HoldOnTwoHundredRandomSets) {
     const Explanation explanation = explain_detections(set.truth, set.found);
     expect_finite(explanation);
     expect_counts_to_add_up(set, explanation);
-    expect_hits_as_coco_matches(set, explanation);
   }
 }
 
@@ -174,7 +130,6 @@ TEST(ExplanationRules, HoldWithoutDetectionsObjectsOrAnythingButCrowds) {
       const Explanation explanation = explain_detections(set.truth, set.found);
       expect_finite(explanation);
       expect_counts_to_add_up(set, explanation);
-      expect_hits_as_coco_matches(set, explanation);
     }
     EXPECT_EQ(explain_detections(nothing_there.truth, nothing_there.found).error_split.ap, 0);
     for (const Suspect& one : explain_detections(crowds.truth, crowds.found).suspects) {
@@ -192,29 +147,6 @@ TEST(ExplanationRules, DetectionsOfUnknownCategoriesAreAbsent) {
       metrics_json(evaluate_detections(random_set(5).truth, random_set(5).found),
                    explain_detections(set.truth, set.found));
   EXPECT_EQ(with, without);
-}
-
-TEST(ExplanationRules, AnImageThatIsNotInTheTruthIsNamed) {
-  Scene scene;
-  scene.detect(4711, kCat, kHere, .5);
-  EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { explain(scene); }),
-              testing::HasSubstr("entry 0: image id 4711"));
-}
-
-TEST(ExplanationRules, IdsFarApartAreFoundToo) {
-  Scene near, far;
-  for (Scene* scene : {&near, &far}) {
-    scene->object(1, kCat, kHere);
-    scene->object(2, kDog, kHere);
-    scene->detect(1, kCat, kHere, .5);
-    scene->detect(2, kCat, kThere, .5);
-  }
-  const auto move = [](std::int64_t& id) { id = id == 2 ? INT64_MAX : INT64_MIN; };
-  for (ImageInfo& image : far.truth.images) move(image.id);
-  for (Annotation& one : far.truth.annotations) move(one.image_id);
-  for (Detection& one : far.found) move(one.image_id);
-  EXPECT_EQ(counts_of(explain(near)), counts_of(explain(far)));
-  EXPECT_EQ(explain(near).error_split.ap, explain(far).error_split.ap);
 }
 
 }  // namespace

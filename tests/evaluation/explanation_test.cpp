@@ -1,5 +1,5 @@
 // Faults, the worst images, suspects and the file that tells them, on scenes made by hand.
-#include "shared/evaluation/explain/explanation.h"
+#include "evaluate/explain/explanation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,8 @@
 #include <numeric>
 
 #include "shared/base/json.h"
-#include "shared/evaluation/explain/metrics_json.h"
-#include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/metrics.h"
+#include "shared/evaluation/score/metrics_text.h"
 #include "tests/evaluation/explained_scene.h"
 
 namespace retina {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "shared/evaluation/score/tile_merge.h"
+#include "shared/evaluation/predict/tile_merge.h"
 
 int main(int argc, char** argv) {
   if (argc != 6) return 64;

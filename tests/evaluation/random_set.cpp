@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -164,6 +165,31 @@ class Maker {
 
 RandomSet random_set(int number) {
   return Maker(number).take();
+}
+
+RandomSet resampled(const RandomSet& set, const std::vector<std::uint32_t>& weights) {
+  std::map<std::int64_t, std::uint32_t> weight_of;
+  for (const ImageInfo& image : set.truth.images) weight_of[image.id] = 0;
+  std::size_t place = 0;
+  for (auto& [id, weight] : weight_of) weight = weights[place++];
+  RandomSet copy{.truth = {.categories = set.truth.categories}};
+  std::int64_t next_id = 1;
+  for (const auto& [id, weight] : weight_of) {
+    for (std::uint32_t i = 0; i < weight; ++i, ++next_id) {
+      copy.truth.images.push_back({.id = next_id, .width = 1, .height = 1});
+      for (Annotation one : set.truth.annotations) {
+        if (one.image_id != id) continue;
+        one.image_id = next_id;
+        copy.truth.annotations.push_back(one);
+      }
+      for (Detection one : set.found) {
+        if (one.image_id != id) continue;
+        one.image_id = next_id;
+        copy.found.push_back(one);
+      }
+    }
+  }
+  return copy;
 }
 
 }  // namespace retina

@@ -23,4 +23,7 @@ struct RandomSet {
 // Set `number` (those below kRandomSetCount have goldens), equal in every run, to the last bit.
 RandomSet random_set(int number);
 
+// Image i of the ascending ids `weights[i]` times, copies as neighbours.
+RandomSet resampled(const RandomSet& set, const std::vector<std::uint32_t>& weights);
+
 }  // namespace retina

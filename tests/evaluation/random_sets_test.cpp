@@ -49,43 +49,20 @@ void count(const RandomSet& set, Coverage& coverage) {
   coverage.id_zero += id_zero;
 }
 
-double weighted_mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    sum += values[i] * static_cast<double>(i % 97 + 1);
-  }
-  return sum / static_cast<double>(values.size());
-}
-
-TEST(MetricsParity, TheArraysOfTwoHundredRandomSetsEqualPycocotools) {
-  const auto file = JsonFile::read(RETINA_SOURCE_DIR "/tests/evaluation/golden/random_sets.json");
-  const JsonView golden = file.root().at("arrays");
-  ASSERT_EQ(golden.size(), static_cast<std::size_t>(kRandomSetCount));
-  for (int number = 0; number < kRandomSetCount; ++number) {
-    const RandomSet set = random_set(number);
-    const auto [precision, scores, recall] =
-        evaluate_detections(set.truth, set.found, {.with_arrays = true}).arrays;
-    const JsonView expected = golden.at(static_cast<std::size_t>(number));
-    EXPECT_NEAR(weighted_mean(precision), expected.at(std::size_t{0}).as_double(), 1e-11);
-    EXPECT_NEAR(weighted_mean(scores), expected.at(std::size_t{1}).as_double(), 1e-11);
-    EXPECT_NEAR(weighted_mean(recall), expected.at(std::size_t{2}).as_double(), 1e-11);
-  }
-}
-
 TEST(Metrics, TheResultDoesNotDependOnTheThreads) {
   for (int number = 0; number < 40; ++number) {
     const RandomSet set = random_set(number);
     const auto score = [&](int thread_count) {
-      return evaluate_detections(set.truth, set.found,
-                                 {.with_arrays = true, .thread_count = thread_count});
+      return evaluate_detections(BoxGroups(set.truth, set.found, thread_count), thread_count);
     };
     const CocoMetrics one = score(1);
     for (const int thread_count : {2, 3, 8}) {
       const CocoMetrics many = score(thread_count);
       EXPECT_EQ(many.stats, one.stats);
-      EXPECT_EQ(many.arrays.precision, one.arrays.precision);
-      EXPECT_EQ(many.arrays.scores, one.arrays.scores);
-      EXPECT_EQ(many.arrays.recall, one.arrays.recall);
+      for (std::size_t label = 0; label < one.per_class.size(); ++label) {
+        EXPECT_EQ(many.per_class[label].stats, one.per_class[label].stats);
+        EXPECT_EQ(many.per_class[label].precision, one.per_class[label].precision);
+      }
     }
   }
 }

@@ -1,10 +1,9 @@
 // AP over resampled images against the evaluation of a data set that has those images.
-#include "shared/evaluation/compare/resampling.h"
+#include "evaluate/compare/resampling.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <tuple>
 
@@ -21,48 +20,12 @@ std::vector<double> class_aps(const CocoMetrics& metrics) {
   return aps;
 }
 
-// Image i of the ascending ids `weights[i]` times, copies as neighbours.
-RandomSet resampled(const RandomSet& set, const std::vector<std::uint32_t>& weights) {
-  std::map<std::int64_t, std::uint32_t> weight_of;
-  for (const ImageInfo& image : set.truth.images) weight_of[image.id] = 0;
-  std::size_t place = 0;
-  for (auto& [id, weight] : weight_of) weight = weights[place++];
-  RandomSet copy{.truth = {.categories = set.truth.categories}};
-  std::int64_t next_id = 1;
-  for (const auto& [id, weight] : weight_of) {
-    for (std::uint32_t i = 0; i < weight; ++i, ++next_id) {
-      copy.truth.images.push_back({.id = next_id, .width = 1, .height = 1});
-      for (Annotation one : set.truth.annotations) {
-        if (one.image_id != id) continue;
-        one.image_id = next_id;
-        copy.truth.annotations.push_back(one);
-      }
-      for (Detection one : set.found) {
-        if (one.image_id != id) continue;
-        one.image_id = next_id;
-        copy.found.push_back(one);
-      }
-    }
-  }
-  return copy;
-}
-
 // What has no defined order once its image is there twice.
 void drop_equal_scores_of_an_image(RandomSet& set) {
   std::set<std::tuple<std::int64_t, std::int64_t, double>> seen;
   std::erase_if(set.found, [&](const Detection& one) {
     return !seen.insert({one.image_id, one.category_id, one.score}).second;
   });
-}
-
-TEST(ResampledEvaluation, EveryImageOnceIsTheEvaluationToTheBit) {
-  for (int number = 0; number < kRandomSetCount; ++number) {
-    const RandomSet set = random_set(number);
-    const ResampledEvaluation matched(BoxGroups(set.truth, set.found), 1);
-    EXPECT_EQ(matched.class_aps(std::vector<std::uint32_t>(set.truth.images.size(), 1)),
-              class_aps(evaluate_detections(set.truth, set.found)))
-        << "set " << number;
-  }
 }
 
 TEST(ResampledEvaluation, EqualsTheEvaluationOfTheResampledImages) {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include "evaluate/explain/explanation.h"
 #include "shared/base/json.h"
-#include "shared/evaluation/explain/explanation.h"
+#include "tests/evaluation/explained_scene.h"
 #include "tests/evaluation/random_set.h"
-#include "tests/evaluation/scene.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -75,11 +75,6 @@ void expect_equal_to_fixture(const std::string& folder, const char* name) {
   expect_equal(explanation.error_split, file.root().at("fixtures").at(name));
 }
 
-TEST(TideParity, TheOfficialSampleEqualsTidecv) {
-  RETINA_DATA_OR_SKIP(folder, "eval/cocoapi_val2014_100");
-  expect_equal_to_fixture(folder, "cocoapi_val2014_100");
-}
-
 TEST(TideParity, RealGroundTruthWithCrowdsEqualsTidecv) {
   RETINA_DATA_OR_SKIP(folder, "eval/tinycoco_val");
   expect_equal_to_fixture(folder, "tinycoco_val");
@@ -113,54 +108,6 @@ TEST(Tide, ACorrectionThatLeavesNothingCountsAsAllRightWhereTidecvDividesByZero)
   EXPECT_EQ(of(split_of(invented), FaultKind::kBackground).ap_cost, 1);
 }
 
-TEST(Tide, AClassWithDetectionsAndWithoutObjectsCountsAsZeroInTheMean) {
-  Scene scene;
-  scene.object(1, 3, {0, 0, 40, 40});
-  scene.detect(1, 3, {0, 0, 40, 40}, .9);
-  EXPECT_EQ(split_of(scene).ap, 1);
-  scene.detect(1, 7, {100, 100, 40, 40}, .9);
-  const ErrorSplit split = split_of(scene);
-  EXPECT_EQ(split.ap, .5);  // COCO's is 1
-  EXPECT_EQ(of(split, FaultKind::kBackground).count, 1);
-  EXPECT_EQ(of(split, FaultKind::kBackground).ap_cost, .5);
-}
-
-TEST(Tide, ADetectionOnACrowdRegionHasAKindButCostsNothing) {
-  Scene scene;
-  scene.object(1, 3, {0, 0, 40, 40});
-  scene.object(1, 3, {50, 50, 100, 100}, true);
-  scene.detect(1, 3, {0, 0, 40, 40}, .5);
-  scene.detect(1, 3, {60, 60, 20, 20}, .9);
-  const ErrorSplit split = split_of(scene);
-  EXPECT_EQ(split.ap, 1);
-  EXPECT_EQ(of(split, FaultKind::kBackground).count, 1);
-  EXPECT_EQ(of(split, FaultKind::kBackground).ignored, 1);
-  EXPECT_EQ(of(split, FaultKind::kBackground).ap_cost, 0);
-}
-
-TEST(Tide, AnIouOfHalfWithATakenObjectIsALocalisationFault) {
-  Scene scene;
-  scene.object(1, 3, {0, 0, 100, 100});
-  scene.detect(1, 3, {0, 0, 100, 100}, .9);
-  scene.detect(1, 3, {0, 0, 50, 100}, .8);
-  const ErrorSplit split = split_of(scene);
-  EXPECT_EQ(of(split, FaultKind::kLocalisation).count, 1);
-  EXPECT_EQ(of(split, FaultKind::kDuplicate).count, 0);
-}
-
-TEST(Tide, CorrectionsPutFalseDetectionsBeforeHitsOfTheSameScore) {
-  Scene scene;  // the hit comes first in the file and in the present AP
-  scene.object(1, 3, {0, 0, 40, 40});
-  scene.object(1, 7, {100, 100, 40, 40});
-  scene.detect(1, 3, {0, 0, 40, 40}, .5);
-  scene.detect(1, 3, {50, 150, 40, 40}, .5);
-  const ErrorSplit split = split_of(scene);
-  EXPECT_EQ(split.ap, .5);
-  // Corrected, the missed object's class is gone, and the first one's hit comes second: .5 again.
-  EXPECT_EQ(of(split, FaultKind::kMissed).count, 1);
-  EXPECT_EQ(of(split, FaultKind::kMissed).ap_cost, 0);
-}
-
 TEST(Tide, ScoresOfMinusOneAndBelowCorrectNothing) {
   for (const double score : {-.5, -1.0}) {
     Scene scene;
@@ -171,17 +118,6 @@ TEST(Tide, ScoresOfMinusOneAndBelowCorrectNothing) {
     EXPECT_EQ(of(split, FaultKind::kMissed).count, 0);  // usable all the same
     EXPECT_EQ(of(split, FaultKind::kLocalisation).ap_cost, score > -1 ? 1 : 0);
   }
-}
-
-TEST(Tide, OnlyTheHundredBestOfAnImageOverAllClassesCount) {
-  Scene scene;
-  scene.object(1, 3, {0, 0, 40, 40});
-  for (int i = 0; i < 100; ++i) scene.detect(1, 7, {100, 100, 50, 50}, .9);
-  scene.detect(1, 3, {0, 0, 40, 40}, .1);
-  const ErrorSplit split = split_of(scene);
-  EXPECT_EQ(of(split, FaultKind::kBackground).count, 100);
-  EXPECT_EQ(of(split, FaultKind::kMissed).count, 1);
-  EXPECT_EQ(split.ap, 0);
 }
 
 }  // namespace

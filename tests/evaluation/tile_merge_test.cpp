@@ -1,4 +1,4 @@
-#include "shared/evaluation/score/tile_merge.h"
+#include "shared/evaluation/predict/tile_merge.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,6 @@ Photographs are those below $RETINA_TEST_DATA (default ../shared/data beside the
 of odd sizes.
 """
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -20,7 +19,7 @@ from torch.nn.functional import interpolate
 from torchvision.transforms.functional import center_crop
 
 from import_equals_torchvision import images as photographs
-from inference_model_equals_torchvision import RUNTIMES, checked_metadata
+from inference_model_equals_torchvision import RUNTIMES, checked_metadata, run
 
 CLASSES = 7
 BACKBONES = ("resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "regnet_x_400mf",
@@ -32,12 +31,6 @@ SPREAD = 1.5  # of the logits of a class over the images
 SIZES = ((1, 1), (1, 90), (90, 1), (13, 400), (400, 13), (223, 224), (225, 301), (640, 480))
 MEAN, STD = ((torch.tensor(values).view(3, 1, 1) for values in
               ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))))
-
-
-def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    assert done.returncode == 0, f"{command[0]}: {done.stderr}"
-    return done.stdout
 
 
 def images():

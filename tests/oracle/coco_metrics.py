@@ -44,13 +44,21 @@ def compare(name, build, folder, truth, results):
     (folder / "results.json").write_text(json.dumps(results))
     metrics, text = retina_eval(build, folder, folder / "truth.json", folder / "results.json")
     stats, per_class, summary = make_goldens.score(truth, results)
+    precision = make_goldens.evaluate(truth, results)[0].eval["precision"][:, :, :, 0, -1]  # [T, R, K]
     worst = float(np.max(np.abs(np.array(stats) - metrics["stats"])))
     keys = ["AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large", "AR1", "AR10", "AR100",
             "AR_small", "AR_medium", "AR_large"]
-    for ours, theirs in zip(metrics["per_class"], per_class, strict=True):  # ascending ids, both
+    for place, (ours, theirs) in enumerate(zip(metrics["per_class"], per_class, strict=True)):  # ascending ids
         worst = max(worst, float(np.max(np.abs(np.subtract(theirs, [ours[k] for k in keys])))))
+        curves = precision[:, :, place]
+        if ours["curve_50"] is None:
+            assert np.all(curves == -1), name
+            continue
+        for key, curve in (("curve_50", curves[0]), ("curve_75", curves[5]), ("curve_mean", curves.mean(0))):
+            worst = max(worst, float(np.max(np.abs(np.subtract(curve, ours[key])))))
     assert worst <= TOLERANCE, f"{name}: differs by {worst}"
-    for ours, theirs in zip(text.splitlines(), summary.splitlines()):
+    # Without objects a sentence stands for the numbers.
+    for ours, theirs in zip(text.splitlines() if metrics["object_count"] else [], summary.splitlines()):
         # A number that ends in 5 after 1e-16 of rounding may print either way.
         same = ours == theirs or (ours[:-5] == theirs[:-5]
                                   and abs(float(ours[-5:]) - float(theirs[-5:])) < 0.0011)
@@ -75,23 +83,6 @@ def random_sets_are_current(folder):
     committed = json.loads((ROOT / "tests/evaluation/golden/random_sets.json").read_text())
     again = json.loads(made.read_text())
     assert np.allclose(committed["stats"], again["stats"], rtol=0, atol=TOLERANCE)
-    assert np.allclose(committed["arrays"], again["arrays"], rtol=0, atol=TOLERANCE)
-
-
-def arrays_are_equal(build, first, count):
-    """Every element of precision, scores and recall on random sets."""
-    worst = 0.0
-    with subprocess.Popen([build / "bin/print_arrays", str(first), str(count)],
-                          stdout=subprocess.PIPE) as ours:
-        for number in range(first, first + count):
-            theirs, _ = make_goldens.evaluate(*random_sets.random_set(number))
-            for values in (theirs.stats, *(theirs.eval[name]
-                                           for name in ("precision", "scores", "recall"))):
-                got = np.frombuffer(ours.stdout.read(8 * values.size)).reshape(values.shape)
-                worst = max(worst, float(np.max(np.abs(got - values))))
-            assert worst <= TOLERANCE, f"set {number}: differs by {worst}"
-    print(f"arrays of {count} random sets from number {first}: largest difference {worst:.1e}",
-          flush=True)
 
 
 def hand_made():
@@ -144,7 +135,7 @@ def refusals_and_warnings(build, folder):
     low = [dict(one, score=-one["score"]) for one in results] + [dict(results[0], category_id=44)]
     code, warnings = warnings_of(build, folder, truth, low)
     assert code == 0 and len(warnings) == 1, warnings
-    assert " 1 detections have a category" in warnings[0] and " 3 detections" in warnings[0], warnings
+    assert " 1 detection has a category" in warnings[0] and " 3 detections" in warnings[0], warnings
 
 
 def main():
@@ -155,7 +146,6 @@ def main():
         goldens_are_current(folder)
         random_sets_are_current(folder)
         refusals_and_warnings(build, folder)
-        arrays_are_equal(build, 0, int(os.environ.get("RETINA_RANDOM_SETS", "500")))
         seed = int.from_bytes(os.urandom(4), "little")
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)
@@ -168,13 +158,7 @@ def main():
                                        *random_sets.random_set(number)))
             count += 1
         for case in range(40):
-            made = make_goldens.random_case(
-                rng, f"random {case}", images=int(rng.integers(1, 25)),
-                categories=int(rng.integers(1, 8)), objects=int(rng.integers(0, 9)),
-                found=int(rng.choice([1, 10, 40, 160])), crowd=float(rng.choice([0, .1, .7])),
-                score_steps=int(rng.choice([0, 3, 20])), whole_pixels=bool(rng.integers(0, 2)),
-                first_id=int(rng.choice([-5, 0, 1])), unknown=int(rng.integers(0, 3)),
-                category_gap=int(rng.integers(1, 9)), area_edges=bool(rng.integers(0, 2)))
+            made = make_goldens.fresh_case(rng, case)
             if not made["results"]:
                 continue
             worst = max(worst, compare(made["name"], build, folder, made["truth"],

@@ -11,7 +11,6 @@ import collections
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -25,9 +24,11 @@ from torchvision.models.detection._utils import overwrite_eps
 from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
+from inference_model_equals_torchvision import Comparison, run
+
 ROWS = 91
 SIDES = {"min_size": 256, "max_size": 448}
-LOGITS, BOX_PX, SCORE = 1e-4, 1e-2, 1e-4
+LOGITS = 1e-4
 CLASS_LAYER = "head.classification_head.cls_logits."
 
 
@@ -99,29 +100,6 @@ def older_names(state):
     return renamed
 
 
-def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    assert done.returncode == 0, f"{command[0]}: {done.stderr}"
-    return done.stdout
-
-
-def unpaired(ours, theirs):
-    """Detections without an equal one on the other side, and the largest differences."""
-    free = list(range(len(theirs["scores"])))
-    lone, largest_box, largest_score = 0, 0.0, 0.0
-    for box, score, label in zip(*ours):
-        for i in free:
-            box_px = (theirs["boxes"][i] - box).abs().max().item()
-            difference = (theirs["scores"][i] - score).abs().item()
-            if theirs["labels"][i] == label and box_px <= BOX_PX and difference <= SCORE:
-                largest_box, largest_score = max(largest_box, box_px), max(largest_score, difference)
-                free.remove(i)
-                break
-        else:
-            lone += 1
-    return lone + len(free), largest_box, largest_score
-
-
 @torch.no_grad()
 def compare_detector(name, reference, rebuilt, checkpoint, converted, photos):
     """`rebuilt`: torchvision's model of as many classes as the checkpoint, for its weights."""
@@ -130,21 +108,19 @@ def compare_detector(name, reference, rebuilt, checkpoint, converted, photos):
     rebuilt.eval()
     ids = torch.tensor([category["id"] for category in checkpoint["categories"]])
     session = onnxruntime.InferenceSession(converted, providers=["CPUExecutionProvider"])
-    logits, box_px, score, total, lone_total = 0.0, 0.0, 0.0, 0, 0
-    for image in photos:
+    logits, comparison = 0.0, Comparison()
+    for place, image in enumerate(photos):
         theirs, ours = head_outputs(reference, image), head_outputs(rebuilt, image)
         logits = max(logits, (theirs["cls_logits"][..., ids] - ours["cls_logits"]).abs().max().item(),
                      (theirs["bbox_regression"] - ours["bbox_regression"]).abs().max().item())
         boxes, scores, labels, counts = (torch.from_numpy(output[0:1])[0] for output in session.run(
             ["boxes", "scores", "labels", "counts"], {"images": image[None].numpy()}))
         count = int(counts)
-        found = (boxes[:count], scores[:count], ids[labels[:count]])
-        lone, largest_box, largest_score = unpaired(found, reference([image / 255])[0])
-        total, lone_total = total + count, lone_total + lone
-        box_px, score = max(box_px, largest_box), max(score, largest_score)
-    print(f"{name}: logits and deltas within {logits:.2g}; {total} detections, {lone_total} differ; "
-          f"box {box_px:.2g} px, score {score:.2g}", flush=True)
-    assert logits <= LOGITS and total >= 100 and lone_total == 0
+        found = {"boxes": boxes[:count], "scores": scores[:count], "labels": ids[labels[:count]]}
+        comparison.add(f"photo {place}", found, reference([image / 255])[0])
+    print(f"{name}: logits and deltas within {logits:.2g}", flush=True)
+    assert logits <= LOGITS
+    comparison.conclude(name, least=100)
 
 
 def main():

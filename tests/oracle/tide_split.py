@@ -71,13 +71,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for case in range(40):
-            made = make_goldens.random_case(
-                rng, f"random {case}", images=int(rng.integers(1, 25)),
-                categories=int(rng.integers(1, 8)), objects=int(rng.integers(0, 9)),
-                found=int(rng.choice([1, 10, 40, 160])), crowd=float(rng.choice([0, .1, .7])),
-                score_steps=int(rng.choice([0, 3, 20])), whole_pixels=bool(rng.integers(0, 2)),
-                first_id=int(rng.choice([-5, 0, 1])), unknown=int(rng.integers(0, 3)),
-                category_gap=int(rng.integers(1, 9)), area_edges=bool(rng.integers(0, 2)))
+            made = make_goldens.fresh_case(rng, case)
             worst = max(worst, compare(made["name"], build, folder, made["truth"],
                                        made["results"]))
             count += 1

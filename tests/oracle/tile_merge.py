@@ -3,7 +3,7 @@
 
     python3 tests/oracle/tile_merge.py BUILD_DIR
 Every kind with every overlap and three thresholds. sahi gets each image's detections in the total order
-of shared/evaluation/score/tile_merge.h, ours in a random one; equal means the same bytes.
+of shared/evaluation/predict/tile_merge.h, ours in a random one; equal means the same bytes.
 """
 import json
 import os

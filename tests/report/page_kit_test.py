@@ -1,18 +1,15 @@
-"""The page kit in a real browser: what its charts and tables draw from a report's JSON.
-
-CHROMIUM=/path/to/browser chooses the browser; without one the tests are skipped."""
+"""The page kit in a real browser: what its charts and tables draw from a report's JSON."""
 import json
 import math
 import pathlib
 import re
 import sys
-import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 sys.dont_write_bytecode = True
-from browser import Browser, find_browser
+from browser import PageTest
 
 EMPTY = {"metrics": [], "findings": [], "curves": [], "histograms": [], "tables_title": "Results", "tables": [],
          "galleries": []}
@@ -40,25 +37,10 @@ def page_text(data, images=None, notes=(), settings=(), scripts=(ROOT / "shared/
         *("<script>" + "".join(file.read_text() for file in files) + "</script>" for files in (kit_files(), scripts))])
 
 
-class PageKitTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        path = find_browser()
-        if path is None:
-            raise unittest.SkipTest("no Chromium here: set CHROMIUM to its path")
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.file = pathlib.Path(folder.name) / "page.html"
-        cls.browser = Browser(path)
-        cls.addClassCleanup(cls.browser.__exit__)
-
-    def tearDown(self):
-        self.assertEqual(self.browser.problems, [])
-
+class PageKitTest(PageTest):
     def show(self, images=None, notes=(), settings=(), **parts):
-        self.file.write_text(page_text(EMPTY | parts, images, notes, settings))
-        self.browser.open("about:blank#")
-        self.browser.open(self.file.as_uri())
+        (self.folder / "page.html").write_text(page_text(EMPTY | parts, images, notes, settings))
+        self.open(self.folder / "page.html")
 
     def of(self, script):
         return self.browser.evaluate(script)
@@ -69,9 +51,6 @@ class PageKitTest(unittest.TestCase):
         rows = self.of(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => "
                        f"{json.dumps(names)}.map((name) => one.getAttribute(name)))")
         return [[float(text) if text and number.fullmatch(text) else text for text in row] for row in rows]
-
-    def texts(self, selector):
-        return self.of(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
 
     def show_curve(self, *series, **options):
         self.show(curves=[{"title": "loss", "x_label": "step", "y_label": "mean", **options, "series": [

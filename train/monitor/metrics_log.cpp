@@ -12,8 +12,8 @@
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/log.h"
-#include "shared/evaluation/explain/metrics_text.h"
 #include "shared/evaluation/score/metrics.h"
+#include "shared/evaluation/score/metrics_text.h"
 
 namespace retina {
 namespace {

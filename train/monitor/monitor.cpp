@@ -5,7 +5,7 @@
 #include "shared/base/error.h"
 #include "shared/base/log.h"
 #include "shared/comm/activity.h"
-#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/metrics_text.h"
 #include "train/monitor/run_report.h"
 
 namespace retina {

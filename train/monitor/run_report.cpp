@@ -6,7 +6,7 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/measure.h"
-#include "shared/evaluation/explain/metrics_text.h"
+#include "shared/evaluation/score/metrics_text.h"
 
 namespace retina {
 namespace {

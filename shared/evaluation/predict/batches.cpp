@@ -70,7 +70,7 @@ void run_batches(const ModelInput& model, const PredictionInput& input,
         options.on_skipped(sample.slot.record, *sample.problem);
       }
     }
-    tell_progress(input.ranks);
+    report_progress(input.ranks);
     done += static_cast<std::int64_t>(batch->samples.size());
     if (options.on_progress) options.on_progress(done, total);
   }

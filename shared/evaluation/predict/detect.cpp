@@ -105,7 +105,7 @@ std::vector<ImageDetections> found_by(ConvertedModel& model, const at::Tensor& i
 
 }  // namespace
 
-void tell_progress(Communicator& ranks) {
+void report_progress(Communicator& ranks) {
   if (Activity* const activity = ranks.activity()) activity->enter(Phase::kValidate);
 }
 

@@ -14,7 +14,7 @@
 #include "shared/comm/communicator.h"
 #include "shared/data/sample_source.h"
 #include "shared/evaluation/predict/ranks.h"
-#include "shared/evaluation/score/tile_merge.h"
+#include "shared/evaluation/predict/tile_merge.h"
 #include "shared/model/postprocess.h"
 #include "shared/model/precision.h"
 

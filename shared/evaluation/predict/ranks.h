@@ -37,7 +37,7 @@ std::vector<T> run_of_rank(const std::vector<T>& all, const Communicator& ranks)
 }
 
 // Reports that a part of the work is done: ranks that wait for this one see that it makes progress.
-void tell_progress(Communicator& ranks);
+void report_progress(Communicator& ranks);
 
 // Returns all ranks' entries on rank 0 in ascending `image_id` order, each image's order kept;
 // nothing elsewhere. Collective. For an image on several ranks, entries of lower ranks come first.

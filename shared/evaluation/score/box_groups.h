@@ -2,11 +2,14 @@
 // detections first. Made once and read by all.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/coco/instances.h"
@@ -14,25 +17,20 @@
 
 namespace retina {
 
-// Maps the ids of a data set, which may be any numbers, to their places in a list: by a table if
-// they are dense, else by a search.
+// Maps the ids of a data set, which may be any numbers, to their places in an ascending list.
 class IdPlaces {
  public:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  explicit IdPlaces(std::span<const std::int64_t> ascending_ids);
+  explicit IdPlaces(std::vector<std::int64_t> ascending_ids) : ids_(std::move(ascending_ids)) {}
   std::uint32_t place_of(std::int64_t id) const {
-    if (dense_.empty()) return searched_place(id);
-    const auto offset = static_cast<std::uint64_t>(id) - static_cast<std::uint64_t>(lowest_);
-    return offset < dense_.size() ? dense_[offset] : kNone;
+    const auto found = std::lower_bound(ids_.begin(), ids_.end(), id);
+    return found == ids_.end() || *found != id ? kNone
+                                               : static_cast<std::uint32_t>(found - ids_.begin());
   }
 
  private:
-  std::uint32_t searched_place(std::int64_t id) const;
-
-  std::int64_t lowest_ = 0;
-  std::vector<std::uint32_t> dense_{};  // by id - lowest_
-  std::vector<std::int64_t> ids_{};     // ascending; empty when dense
+  std::vector<std::int64_t> ids_;
 };
 
 // Number of best detections of an image and class that count: COCO's, and that for detection by
@@ -49,11 +47,13 @@ inline bool is_empty(const std::array<double, 4>& xywh) {
 // detection.
 class BoxGroups {
  public:
-  // Keeps references to both, which must outlive this. Throws Error{kData} naming the image ids of
-  // detections that are not in `truth`, or a category id that `truth` has twice. `thread_count` 0:
-  // usable_cores(); the result never depends on it.
+  // Keeps references to both, which must outlive this. `name`: of the detections, for errors.
+  // Throws Error{kData} naming the first image id of a detection that is not in `truth`, or a
+  // category id that `truth` has twice. `thread_count` 0: usable_cores(); the result never depends
+  // on it.
   BoxGroups(const Instances& truth, const std::vector<Detection>& detections, int thread_count = 0,
-            std::uint32_t detection_limit = kMaxDetectionsPerImage);
+            std::uint32_t detection_limit = kMaxDetectionsPerImage,
+            const std::string& name = "detections");
 
   const Instances& truth() const { return truth_; }
   const std::vector<Detection>& detections() const { return detections_; }
@@ -73,10 +73,6 @@ class BoxGroups {
     return std::span(by_class_).subspan(class_begin_[one],
                                         class_begin_[one + 1] - class_begin_[one]);
   }
-  // Counts over all detections given.
-  std::int64_t low_score_count() const { return low_score_count_; }    // score 0 or less
-  std::int64_t high_score_count() const { return high_score_count_; }  // score above 1
-  std::int64_t empty_box_count() const { return empty_box_count_; }    // no width or no height
   // Returns true if the ids of truth.images do not ascend.
   bool images_are_shuffled() const { return !file_begin_.empty(); }
   // Returns the slot that a detection of `image` would have if images kept the file's order.
@@ -98,10 +94,10 @@ class BoxGroups {
 
  private:
   void place_objects(const IdPlaces& labels);
-  void place_detections(const IdPlaces& labels, int thread_count);
+  void place_detections(const IdPlaces& labels, int thread_count, const std::string& name);
   void sort_images(const IdPlaces& labels, int thread_count);
   void sort_classes(int thread_count);
-  [[noreturn]] void fail_foreign_images() const;
+  [[noreturn]] void fail_foreign_image(const std::string& name) const;
 
   const Instances& truth_;
   const std::vector<Detection>& detections_;
@@ -110,7 +106,6 @@ class BoxGroups {
   std::uint32_t class_count_ = 0, detection_limit_ = 0;
   std::vector<std::uint32_t> file_begin_{};  // [images] first slot in the file's order, if another
   std::vector<std::uint32_t> class_begin_{}, by_class_{};
-  std::int64_t low_score_count_ = 0, high_score_count_ = 0, empty_box_count_ = 0;
 };
 
 }  // namespace retina

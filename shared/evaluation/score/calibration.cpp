@@ -5,19 +5,12 @@
 
 namespace retina {
 
-std::size_t calibration_bin(double score) {
-  constexpr auto kLast = static_cast<double>(kCalibrationBinCount - 1);
-  static constexpr auto kLowEnds = [] {
-    std::array<double, kCalibrationBinCount> ends{};
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      ends[i] = static_cast<double>(i) / kCalibrationBinCount;
-    }
-    return ends;
-  }();
-  // .3 * 10 and 3 / 10. round, and the ends of the bins are the quotients.
-  auto bin = static_cast<std::size_t>(std::clamp(score * kCalibrationBinCount, 0.0, kLast));
-  if (bin + 1 < kCalibrationBinCount && score >= kLowEnds[bin + 1]) ++bin;
-  if (bin > 0 && score < kLowEnds[bin]) --bin;
+std::size_t equal_width_bin(double value, std::size_t count, bool closed) {
+  std::size_t bin = count - 1;
+  for (; bin > 0; --bin) {
+    const double low = static_cast<double>(bin) / static_cast<double>(count);
+    if (closed ? value > low : value >= low) break;
+  }
   return bin;
 }
 
@@ -29,10 +22,6 @@ double calibration_error(std::span<const CalibrationBin> bins) {
     count += bin.count;
   }
   return count == 0 ? 0 : error / static_cast<double>(count);
-}
-
-Calibration calibration_of(const CalibrationBins& bins) {
-  return {.bins = bins, .error = calibration_error(bins)};
 }
 
 std::optional<BestThreshold> best_threshold(std::span<const ScoredDetection> detections,

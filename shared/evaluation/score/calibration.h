@@ -19,6 +19,11 @@ struct CalibrationBin {
   std::int64_t count = 0, right = 0;
   double score_sum = 0;
 
+  void add(double score, bool is_right) {
+    ++count;
+    right += is_right ? 1 : 0;
+    score_sum += score;
+  }
   double mean_score() const { return count == 0 ? 0 : score_sum / static_cast<double>(count); }
   double precision() const {
     return count == 0 ? 0 : static_cast<double>(right) / static_cast<double>(count);
@@ -36,9 +41,9 @@ struct Calibration {
 // counts.
 double calibration_error(std::span<const CalibrationBin> bins);
 
-// Returns the bin of a score; scores below 0 belong to the first bin, above 1 to the last.
-std::size_t calibration_bin(double score);
-Calibration calibration_of(const CalibrationBins& bins);
+// Returns the bin of a value among `count` of equal width over [0, 1]: [low, high), or, `closed`
+// above, (low, high]; values below belong to the first bin, above to the last.
+std::size_t equal_width_bin(double value, std::size_t count, bool closed);
 
 // The score of the class's detection that gives the best F1 = 2 PR / (P + R) if all below it are
 // dropped; the highest of equals.

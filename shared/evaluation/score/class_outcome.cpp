@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
@@ -30,31 +31,38 @@ ClassOutcome class_outcome(const ClassScores& image) {
   const double highest = *std::max_element(scores.begin(), scores.end());
   const float own = scores[static_cast<std::size_t>(image.label)];
   ClassOutcome outcome{.image_id = image.image_id, .label = image.label};
-  std::array<float, kBestLabels> best_scores{};
-  std::size_t kept = 0;
   double sum = 0;  // of exp(score - highest)
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    const float score = scores[i];
-    const auto label = static_cast<std::int32_t>(i);
-    sum += std::exp(static_cast<double>(score) - highest);
-    if (score > own || (score == own && label < image.label)) ++outcome.rank;
-    // Labels come in ascending order: an equal score stays behind the earlier ones.
-    std::size_t place = kept;
-    while (place > 0 && score > best_scores[place - 1]) --place;
-    if (place == kBestLabels) continue;
-    kept = std::min(kept + 1, kBestLabels);
-    for (std::size_t j = kept - 1; j > place; --j) {
-      best_scores[j] = best_scores[j - 1];
-      outcome.best[j] = outcome.best[j - 1];
-    }
-    best_scores[place] = score;
-    outcome.best[place] = label;
-  }
+  for (const float score : scores) sum += std::exp(static_cast<double>(score) - highest);
+  std::vector<std::int32_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto score_of = [&](std::int32_t label) { return scores[static_cast<std::size_t>(label)]; };
+  const auto comes_before = [&](std::int32_t a, std::int32_t b) {
+    return score_of(a) != score_of(b) ? score_of(a) > score_of(b) : a < b;
+  };
+  outcome.rank =
+      static_cast<std::int32_t>(std::count_if(order.begin(), order.end(), [&](std::int32_t label) {
+        return comes_before(label, image.label);
+      }));
+  const std::size_t kept = std::min(scores.size(), kBestLabels);
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
+                    comes_before);
   for (std::size_t i = 0; i < kept; ++i) {
-    outcome.probabilities[i] = std::exp(static_cast<double>(best_scores[i]) - highest) / sum;
+    outcome.best[i] = order[i];
+    outcome.probabilities[i] = std::exp(static_cast<double>(score_of(order[i])) - highest) / sum;
   }
   outcome.loss = std::log(sum) + highest - static_cast<double>(own);
   return outcome;
+}
+
+std::vector<const ClassOutcome*> mistakes_by_confidence(const std::vector<ClassOutcome>& outcomes) {
+  std::vector<const ClassOutcome*> wrong;
+  for (const ClassOutcome& one : outcomes) {
+    if (!one.is_hit()) wrong.push_back(&one);
+  }
+  std::stable_sort(wrong.begin(), wrong.end(), [](const ClassOutcome* a, const ClassOutcome* b) {
+    return a->confidence() > b->confidence();
+  });
+  return wrong;
 }
 
 }  // namespace retina

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace retina {
 
@@ -42,5 +43,8 @@ struct ClassScores {
 // the result is the same on every machine. Throws Error{kData} naming image and class for a score
 // that is not finite. Parity: tests/oracle/classification_metrics.py.
 ClassOutcome class_outcome(const ClassScores& image);
+
+// Returns the mistakes, the most confident first. Borrowed from `outcomes`.
+std::vector<const ClassOutcome*> mistakes_by_confidence(const std::vector<ClassOutcome>& outcomes);
 
 }  // namespace retina

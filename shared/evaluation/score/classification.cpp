@@ -48,17 +48,6 @@ std::optional<double> ImageClassMetrics::f1() const {
   return static_cast<double>(2 * hit_count) / static_cast<double>(both);
 }
 
-std::size_t reliability_bin(double probability) {
-  constexpr auto kCount = static_cast<double>(kReliabilityBinCount);
-  const double place = std::ceil(probability * kCount) - 1;
-  auto bin = static_cast<std::size_t>(std::clamp(place, 0.0, kCount - 1));
-  // 1/15. * 15 and the like round; the ends of the bins are the quotients.
-  const auto low_end = [](std::size_t i) { return static_cast<double>(i) / kCount; };
-  if (bin > 0 && probability <= low_end(bin)) --bin;
-  if (bin + 1 < kReliabilityBinCount && probability > low_end(bin + 1)) ++bin;
-  return bin;
-}
-
 ClassificationMetrics classification_metrics(const std::vector<ClassOutcome>& outcomes,
                                              const Categories& categories) {
   ClassificationMetrics metrics;
@@ -79,10 +68,8 @@ ClassificationMetrics classification_metrics(const std::vector<ClassOutcome>& ou
     ++truth.image_count;
     if (is_hit) ++truth.hit_count;
     ++metrics.per_class.at(static_cast<std::size_t>(one.predicted())).predicted_count;
-    CalibrationBin& bin = metrics.reliability[reliability_bin(one.confidence())];
-    ++bin.count;
-    bin.right += is_hit ? 1 : 0;
-    bin.score_sum += one.confidence();
+    metrics.reliability[equal_width_bin(one.confidence(), kReliabilityBinCount, true)].add(
+        one.confidence(), is_hit);
   }
   if (!outcomes.empty()) metrics.loss /= static_cast<double>(outcomes.size());
   metrics.balanced_accuracy = mean_recall(metrics.per_class);

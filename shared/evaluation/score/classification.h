@@ -67,7 +67,4 @@ struct ClassificationMetrics {
 ClassificationMetrics classification_metrics(const std::vector<ClassOutcome>& outcomes,
                                              const Categories& categories);
 
-// Returns the bin of a probability in [0, 1]; 0 belongs to the first.
-std::size_t reliability_bin(double probability);
-
 }  // namespace retina

@@ -40,22 +40,6 @@ Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& o
   return truth;
 }
 
-bool is_same_truth(const Instances& a, const Instances& b) {
-  const auto facts_of = [](const Instances& truth) {
-    std::set<std::tuple<std::int64_t, int, int>> images;
-    std::multiset<std::tuple<std::int64_t, std::int64_t, std::array<double, 4>, double, bool>>
-        boxes;
-    std::set<std::pair<std::int64_t, std::string>> classes;
-    for (const ImageInfo& one : truth.images) images.emplace(one.id, one.width, one.height);
-    for (const Annotation& one : truth.annotations) {
-      boxes.emplace(one.image_id, one.category_id, one.bbox, one.area, one.iscrowd);
-    }
-    for (const Category& one : truth.categories) classes.emplace(one.id, one.name);
-    return std::tuple(images, boxes, classes);
-  };
-  return a.annotations.size() == b.annotations.size() && facts_of(a) == facts_of(b);
-}
-
 void keep_first_images(Instances& truth, std::int64_t count) {
   if (count <= 0 || static_cast<std::size_t>(count) >= truth.images.size()) return;
   std::vector<std::int64_t> ids;

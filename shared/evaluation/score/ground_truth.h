@@ -15,11 +15,6 @@ namespace retina {
 // if the set is not for detection.
 Instances ground_truth_of(const ShardSet& shards, const std::function<void()>& on_record = {});
 
-// Returns true if both score alike: the images with their sizes, the boxes with their classes,
-// areas and crowd flags, and the classes are the same, in any order. Names of files and ids of
-// annotations do not count.
-bool is_same_truth(const Instances& a, const Instances& b);
-
 // Drops all images but the `count` with the lowest ids, with their annotations; none if `count` is
 // 0.
 void keep_first_images(Instances& truth, std::int64_t count);

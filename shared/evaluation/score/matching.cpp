@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
-#include "shared/base/error.h"
 #include "shared/base/memory.h"
 #include "shared/base/parallel.h"
 
 namespace retina {
 
-std::vector<double> coco_iou_thresholds() {
+std::array<double, kIouThresholdCount> coco_iou_thresholds() {
   // numpy.linspace: start + i * step, the last value set to the end itself.
-  std::vector<double> values(kIouThresholdCount);
+  std::array<double, kIouThresholdCount> values{};
   const double step = (.95 - .5) / 9.0;
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) * step + .5;
   values.back() = .95;
@@ -22,11 +21,8 @@ namespace {
 // Matches image after image, keeping its buffers.
 class ImageMatcher {
  public:
-  ImageMatcher(const BoxGroups& boxes, const MatchingOptions& options)
-      : boxes_(boxes), options_(options), class_ranks_(boxes.class_count(), 0) {
-    // As in pycocotools, an IoU of 1 reaches a threshold of 1 despite rounding.
-    for (double& threshold : options_.iou_thresholds) threshold = std::min(threshold, 1 - 1e-10);
-  }
+  explicit ImageMatcher(const BoxGroups& boxes)
+      : boxes_(boxes), class_ranks_(boxes.class_count(), 0) {}
 
   // Matches one image; writes to the slots of `image`.
   void match(std::size_t image, std::vector<Match>& matches) {
@@ -41,11 +37,20 @@ class ImageMatcher {
       find_near(box, label);
       for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
         if (!near_.empty()) choose(area, match);
-        if (options_.area_ranges[area].has(box.area)) continue;
-        match.ignored[area] |= static_cast<std::uint16_t>(~match.hit[area]);
+        if (kCocoAreaRanges[area].has(box.area)) continue;
+        match.ignored[area] |=
+            static_cast<std::uint16_t>(kAllIouThresholds & ~unsigned{match.hit[area]});
       }
     }
     for (std::uint32_t slot = begin; slot < end; ++slot) class_ranks_[boxes_.label[slot]] = 0;
+  }
+
+  // Writes to the slots of the image that was matched last.
+  void note_found(std::size_t image, std::vector<std::uint8_t>& found) const {
+    std::transform(objects_.begin(), objects_.end(), found.begin() + boxes_.truth_begin[image],
+                   [](const Object& one) -> std::uint8_t {
+                     return !one.ignored[0] && !one.unmatchable && (one.taken[0] & 1) != 0;
+                   });
   }
 
  private:
@@ -73,7 +78,7 @@ class ImageMatcher {
                     .crowd = one.iscrowd,
                     .unmatchable = one.id == 0};
       for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
-        object.ignored[area] = one.iscrowd || !options_.area_ranges[area].has(one.area);
+        object.ignored[area] = one.iscrowd || !kCocoAreaRanges[area].has(one.area);
       }
       objects_.push_back(object);
     }
@@ -87,8 +92,7 @@ class ImageMatcher {
       if (object.label != label) continue;
       const double iou = box_iou(box, object.box, object.crowd);
       std::size_t count = 0;
-      const auto& thresholds = options_.iou_thresholds;
-      while (count < thresholds.size() && iou >= thresholds[count]) ++count;
+      while (count < kIouThresholdCount && iou >= thresholds_[count]) ++count;
       if (count == 0) continue;
       near_.push_back({&object, iou, static_cast<std::uint16_t>((1U << count) - 1)});
     }
@@ -117,7 +121,7 @@ class ImageMatcher {
   }
 
   const BoxGroups& boxes_;
-  MatchingOptions options_;
+  const std::array<double, kIouThresholdCount> thresholds_ = coco_iou_thresholds();
   std::vector<std::uint32_t> class_ranks_;  // [classes], 0 between images
   std::vector<Object> objects_;             // of the image
   std::vector<Near> near_;                  // of the detection
@@ -125,21 +129,20 @@ class ImageMatcher {
 
 }  // namespace
 
-std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOptions& options,
-                                    int thread_count) {
-  const std::size_t threshold_count = options.iou_thresholds.size();
-  RETINA_CHECK(threshold_count >= 1 && threshold_count <= kMaxIouThresholds, threshold_count,
-               " IoU thresholds");
+std::vector<Match> match_detections(const BoxGroups& boxes, int thread_count,
+                                    std::vector<std::uint8_t>* found) {
   std::vector<Match> matches;
   matches.reserve(boxes.entry.size());
   use_huge_pages(matches);
   matches.resize(boxes.entry.size());
+  if (found != nullptr) found->assign(boxes.annotation.size(), 0);
   constexpr std::size_t kBlock = 64;
   const std::size_t image_count = boxes.image_count();
   for_each_parallel((image_count + kBlock - 1) / kBlock, thread_count, [&](std::size_t block) {
-    ImageMatcher matcher(boxes, options);
+    ImageMatcher matcher(boxes);
     for (std::size_t i = block * kBlock; i < std::min(image_count, (block + 1) * kBlock); ++i) {
       matcher.match(i, matches);
+      if (found != nullptr) matcher.note_found(i, *found);
     }
   });
   return matches;

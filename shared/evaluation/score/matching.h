@@ -14,8 +14,8 @@ namespace retina {
 
 inline constexpr std::size_t kAreaRangeCount = 4;
 inline constexpr std::size_t kRecallThresholdCount = 101;
-inline constexpr std::size_t kIouThresholdCount = 10;  // COCO's
-inline constexpr std::size_t kMaxIouThresholds = 16;   // the bits of a mask
+inline constexpr std::size_t kIouThresholdCount = 10;                          // COCO's
+inline constexpr unsigned kAllIouThresholds = (1U << kIouThresholdCount) - 1;  // as a mask
 
 // A range of areas in square pixels, both ends inclusive: an object of exactly 32^2 is small and
 // medium.
@@ -26,7 +26,7 @@ struct AreaRange {
 
 // Returns COCO's .50:.05:.95, the f64 values of numpy.linspace(.5, .95, 10); an IoU equal to a
 // threshold is a hit.
-std::vector<double> coco_iou_thresholds();
+std::array<double, kIouThresholdCount> coco_iou_thresholds();
 // Returns COCO's 0, .01, ..., 1: numpy.linspace(0, 1, 101).
 inline double recall_threshold(std::size_t place) {
   return place + 1 == kRecallThresholdCount ? 1.0 : static_cast<double>(place) * 0.01;
@@ -35,12 +35,7 @@ inline double recall_threshold(std::size_t place) {
 inline constexpr std::array<AreaRange, kAreaRangeCount> kCocoAreaRanges{
     {{0, 1e10}, {0, 32.0 * 32.0}, {32.0 * 32.0, 96.0 * 96.0}, {96.0 * 96.0, 1e10}}};
 
-struct MatchingOptions {
-  std::vector<double> iou_thresholds = coco_iou_thresholds();  // ascending, 1 to 16
-  std::array<AreaRange, kAreaRangeCount> area_ranges = kCocoAreaRanges;
-};
-
-// Outcome of one detection. Bit t of a mask stands for iou_thresholds[t].
+// Outcome of one detection. Bit t of a mask stands for threshold t.
 struct Match {
   std::array<std::uint16_t, kAreaRangeCount> hit{};
   std::array<std::uint16_t, kAreaRangeCount> ignored{};  // neither right nor wrong
@@ -52,9 +47,10 @@ struct Match {
 // highest IoU (on ties the later one), objects that count before those that do not (crowds, outside
 // the area range); crowds are never used up. A detection on an object that does not count, or
 // unmatched and itself outside the area range, is ignored. Only the best of an image and class take
-// part, boxes.detection_limit() of them.
-std::vector<Match> match_detections(const BoxGroups& boxes, const MatchingOptions& options,
-                                    int thread_count);
+// part, boxes.detection_limit() of them. `found`, if given, becomes 1 by slot for the objects that
+// count in the first area range and have a hit at the lowest threshold.
+std::vector<Match> match_detections(const BoxGroups& boxes, int thread_count,
+                                    std::vector<std::uint8_t>* found = nullptr);
 
 // A box in the form that overlaps are computed from.
 struct BoxEdges {

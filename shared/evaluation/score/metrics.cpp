@@ -4,20 +4,16 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <span>
 #include <utility>
 
-#include "shared/base/error.h"
 #include "shared/base/parallel.h"
 #include "shared/coco/categories.h"
 
 namespace retina {
 
 namespace {
-
-constexpr std::size_t kLimitCount = 3;
 
 double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -26,62 +22,52 @@ double mean_of(std::span<const double> values) {
 // A detection that is a hit, or ignored, at some threshold but not ignored at all of them. The
 // others, most of them, only shift the places of those after them.
 struct Event {
-  double score = 0;
   std::uint32_t place = 0;  // among those that are not ignored at all thresholds
   std::uint32_t rank = 0;   // in its image and class
   std::uint16_t hit = 0, ignored = 0;
 };
 
-// Events of one class in one area range over all images, with a limit of detections.
+// Events of one class in one area range over all images.
 struct ClassEvents {
   std::vector<Event> events{};  // best first
   std::int64_t object_count = 0;
-  double first_score = 0;  // of the best detection, whatever its outcome
 };
 
 std::array<ClassEvents, kAreaRangeCount> class_events(const BoxGroups& boxes,
                                                       const std::vector<Match>& matches,
-                                                      std::size_t label, std::uint32_t limit,
-                                                      unsigned all_thresholds) {
+                                                      std::size_t label) {
   std::array<ClassEvents, kAreaRangeCount> areas;
   std::array<std::uint32_t, kAreaRangeCount> places{};
-  const auto slots = boxes.of_class(label);
-  for (const std::uint32_t slot : slots) {
+  for (const std::uint32_t slot : boxes.of_class(label)) {
     const Match& match = matches[slot];
-    if (match.rank >= limit) continue;
+    if (match.rank >= boxes.detection_limit()) continue;
     for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
-      const unsigned ignored = match.ignored[area] & all_thresholds;
-      if (ignored == all_thresholds) continue;
-      if ((match.hit[area] | ignored) != 0) {
-        areas[area].events.push_back({.score = boxes.score[slot],
-                                      .place = places[area],
+      if (match.ignored[area] == kAllIouThresholds) continue;
+      if ((match.hit[area] | match.ignored[area]) != 0) {
+        areas[area].events.push_back({.place = places[area],
                                       .rank = match.rank,
                                       .hit = match.hit[area],
-                                      .ignored = static_cast<std::uint16_t>(ignored)});
+                                      .ignored = match.ignored[area]});
       }
       ++places[area];
     }
   }
-  for (ClassEvents& one : areas) one.first_score = slots.empty() ? 0 : boxes.score[slots.front()];
   return areas;
 }
 
-// pycocotools' arrays along T and R for one class, area range and limit of detections.
+// pycocotools' arrays along T and R for one class and area range.
 struct Curves {
-  std::vector<double> precision{}, scores{};  // [T, R]
-  std::vector<double> recall{};               // [T]
+  std::vector<double> precision{};                  // [T, R]
+  std::array<double, kIouThresholdCount> recall{};  // [T]
 };
 
-Curves measure(const ClassEvents& one, std::size_t threshold_count) {
+Curves measure(const ClassEvents& one) {
   const auto object_count = static_cast<double>(one.object_count);
-  Curves curves{.precision = std::vector<double>(threshold_count * kRecallThresholdCount, 0),
-                .scores = std::vector<double>(threshold_count * kRecallThresholdCount, 0),
-                .recall = std::vector<double>(threshold_count, 0)};
-  // Values at each hit. Between hits precision only falls, so the hits alone decide.
-  std::vector<double> precisions, scores;
-  for (std::size_t t = 0; t < threshold_count; ++t) {
+  Curves curves{.precision = std::vector<double>(kIouThresholdCount * kRecallThresholdCount, 0)};
+  // Precision at each hit. Between hits it only falls, so the hits alone decide.
+  std::vector<double> precisions;
+  for (std::size_t t = 0; t < kIouThresholdCount; ++t) {
     precisions.clear();
-    scores.clear();
     std::uint32_t ignored_count = 0;
     for (const Event& event : one.events) {
       if ((event.ignored >> t & 1) != 0) {
@@ -91,7 +77,6 @@ Curves measure(const ClassEvents& one, std::size_t threshold_count) {
         const auto misses = static_cast<double>(event.place - ignored_count - precisions.size());
         precisions.push_back(hit_count /
                              (misses + hit_count + std::numeric_limits<double>::epsilon()));
-        scores.push_back(event.score);
       }
     }
     for (std::size_t i = precisions.size(); i-- > 1;) {
@@ -99,7 +84,6 @@ Curves measure(const ClassEvents& one, std::size_t threshold_count) {
     }
     curves.recall[t] = static_cast<double>(precisions.size()) / object_count;
     double* const precision = curves.precision.data() + t * kRecallThresholdCount;
-    double* const score = curves.scores.data() + t * kRecallThresholdCount;
     std::size_t hit = 0;
     for (std::size_t r = 0; r < kRecallThresholdCount; ++r) {
       while (hit < precisions.size() &&
@@ -108,107 +92,45 @@ Curves measure(const ClassEvents& one, std::size_t threshold_count) {
       }
       if (hit == precisions.size()) break;
       precision[r] = precisions[hit];
-      score[r] = scores[hit];
     }
-    // The first detection reaches recall 0, hit or not.
-    score[0] = one.first_score;
   }
   return curves;
 }
 
 // Returns the mean recall over the thresholds at a lower limit of detections. Dropping the rest
 // changes nothing for the others: a detection's match never depends on worse ones.
-double mean_recall(const ClassEvents& one, std::uint32_t limit, std::size_t threshold_count) {
-  std::vector<double> recalls(threshold_count, 0);
+double mean_recall(const ClassEvents& one, std::uint32_t limit) {
+  std::array<double, kIouThresholdCount> recalls{};
   for (const Event& event : one.events) {
     if (event.rank >= limit) continue;
     const unsigned hits = event.hit & ~unsigned{event.ignored};
-    for (std::size_t t = 0; t < threshold_count; ++t) recalls[t] += hits >> t & 1;
+    for (std::size_t t = 0; t < kIouThresholdCount; ++t) recalls[t] += hits >> t & 1;
   }
   for (double& recall : recalls) recall /= static_cast<double>(one.object_count);
   return mean_of(recalls);
 }
 
-// Returns the place of a threshold among the options', if it is there.
-std::optional<std::size_t> place_of(const std::vector<double>& thresholds, double wanted) {
-  const auto found = std::find(thresholds.begin(), thresholds.end(), wanted);
-  if (found == thresholds.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - thresholds.begin());
+// Fills the numbers of one class that an area range decides.
+void fill_stats(ClassMetrics& metrics, const ClassEvents& events, std::size_t area) {
+  if (events.object_count == 0) return;
+  constexpr std::array kPrecisionOf{kAp, kApSmall, kApMedium, kApLarge};
+  constexpr std::array kRecallOf{kAr100, kArSmall, kArMedium, kArLarge};
+  constexpr std::size_t kAt50 = 0, kAt75 = 5;  // places among the thresholds
+  Curves curves = measure(events);
+  std::array<double, kIouThresholdCount> means{};  // over recalls
+  for (std::size_t t = 0; t < kIouThresholdCount; ++t) {
+    means[t] = mean_of(
+        std::span(curves.precision).subspan(t * kRecallThresholdCount, kRecallThresholdCount));
+  }
+  metrics.stats[kPrecisionOf[area]] = mean_of(means);
+  metrics.stats[kRecallOf[area]] = mean_of(curves.recall);
+  if (area != 0) return;
+  metrics.stats[kAp50] = means[kAt50];
+  metrics.stats[kAp75] = means[kAt75];
+  metrics.stats[kAr1] = mean_recall(events, 1);
+  metrics.stats[kAr10] = mean_recall(events, 10);
+  metrics.precision = std::move(curves.precision);
 }
-
-class Accumulator {
- public:
-  Accumulator(const MetricsOptions& options, std::size_t class_count, CocoMetrics& metrics)
-      : options_(options),
-        threshold_count_(options.matching.iou_thresholds.size()),
-        class_count_(class_count),
-        metrics_(metrics) {
-    if (!options_.with_arrays) return;
-    const std::size_t cells = class_count * kAreaRangeCount * kLimitCount;
-    metrics_.arrays.recall.assign(threshold_count_ * cells, -1);
-    metrics_.arrays.precision.assign(threshold_count_ * kRecallThresholdCount * cells, -1);
-    metrics_.arrays.scores = metrics_.arrays.precision;
-  }
-
-  // Adds one class in one area range; different classes may be added from different threads.
-  // `events` with the largest limit.
-  void add(const ClassEvents& events, std::size_t label, std::size_t area) const {
-    if (events.object_count == 0) return;
-    constexpr std::array<std::size_t, kAreaRangeCount> kPrecisionOf{kAp, kApSmall, kApMedium,
-                                                                    kApLarge};
-    constexpr std::array<std::size_t, kAreaRangeCount> kRecallOf{kAr100, kArSmall, kArMedium,
-                                                                 kArLarge};
-    ClassMetrics& metrics = metrics_.per_class[label];
-    Curves curves = measure(events, threshold_count_);
-    const std::vector<double> means = means_of(curves);
-    metrics.stats[kPrecisionOf[area]] = mean_of(means);
-    metrics.stats[kRecallOf[area]] = mean_of(curves.recall);
-    if (options_.with_arrays) store(curves, label, area, kLimitCount - 1);
-    if (area != 0) return;
-
-    const auto& thresholds = options_.matching.iou_thresholds;
-    if (const auto t = place_of(thresholds, .5)) metrics.stats[kAp50] = means[*t];
-    if (const auto t = place_of(thresholds, .75)) metrics.stats[kAp75] = means[*t];
-    metrics.stats[kAr1] = mean_recall(events, options_.detection_limits[0], threshold_count_);
-    metrics.stats[kAr10] = mean_recall(events, options_.detection_limits[1], threshold_count_);
-    metrics.precision = std::move(curves.precision);
-  }
-
-  // Adds the arrays alone, for limit number `limit` of detections.
-  void add_arrays(const ClassEvents& events, std::size_t label, std::size_t area,
-                  std::size_t limit) const {
-    if (events.object_count > 0) store(measure(events, threshold_count_), label, area, limit);
-  }
-
- private:
-  // Returns the means over recalls, [T].
-  std::vector<double> means_of(const Curves& curves) const {
-    std::vector<double> means;
-    for (std::size_t t = 0; t < threshold_count_; ++t) {
-      means.push_back(mean_of(
-          std::span(curves.precision).subspan(t * kRecallThresholdCount, kRecallThresholdCount)));
-    }
-    return means;
-  }
-
-  void store(const Curves& curves, std::size_t label, std::size_t area, std::size_t limit) const {
-    const auto cell = [&](std::size_t row) {
-      return ((row * class_count_ + label) * kAreaRangeCount + area) * kLimitCount + limit;
-    };
-    for (std::size_t t = 0; t < threshold_count_; ++t) {
-      metrics_.arrays.recall[cell(t)] = curves.recall[t];
-      for (std::size_t r = 0; r < kRecallThresholdCount; ++r) {
-        const std::size_t row = t * kRecallThresholdCount + r;
-        metrics_.arrays.precision[cell(row)] = curves.precision[row];
-        metrics_.arrays.scores[cell(row)] = curves.scores[row];
-      }
-    }
-  }
-
-  const MetricsOptions& options_;
-  std::size_t threshold_count_, class_count_;
-  CocoMetrics& metrics_;
-};
 
 // Returns the unknown categories in ascending order, each once.
 std::vector<std::int64_t> unknown_categories(const BoxGroups& boxes) {
@@ -223,16 +145,17 @@ std::vector<std::int64_t> unknown_categories(const BoxGroups& boxes) {
 // Fills the counts, before anything is matched. Returns the number of objects of each class that
 // count in each area range.
 std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGroups& boxes,
-                                                                   const MatchingOptions& options,
                                                                    CocoMetrics& metrics) {
   metrics.image_count = static_cast<std::int64_t>(boxes.image_count());
   metrics.detection_count = static_cast<std::int64_t>(boxes.detections().size());
   metrics.unknown_category_count =
       static_cast<std::int64_t>(boxes.detections().size() - boxes.entry.size());
   if (metrics.unknown_category_count > 0) metrics.unknown_category_ids = unknown_categories(boxes);
-  metrics.low_score_count = boxes.low_score_count();
-  metrics.high_score_count = boxes.high_score_count();
-  metrics.empty_box_count = boxes.empty_box_count();
+  for (const Detection& one : boxes.detections()) {
+    metrics.low_score_count += one.score <= 0 ? 1 : 0;
+    metrics.high_score_count += one.score > 1 ? 1 : 0;
+    metrics.empty_box_count += is_empty(one.bbox) ? 1 : 0;
+  }
   const CategoryMap categories(boxes.truth().categories);
   for (const Category& category : categories.all()) {
     const std::size_t label = metrics.per_class.size();
@@ -264,7 +187,7 @@ std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGrou
     ++metrics.object_count;
     metrics.has_annotation_0 |= one.id == 0;
     for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
-      if (options.area_ranges[area].has(one.area)) ++counts[label][area];
+      if (kCocoAreaRanges[area].has(one.area)) ++counts[label][area];
     }
   }
   return counts;
@@ -272,33 +195,20 @@ std::vector<std::array<std::int64_t, kAreaRangeCount>> count_boxes(const BoxGrou
 
 }  // namespace
 
-CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections,
-                                const MetricsOptions& options) {
-  return evaluate_detections(
-      BoxGroups(truth, detections, options.thread_count, options.detection_limits.back()), options);
+CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections) {
+  return evaluate_detections(BoxGroups(truth, detections));
 }
 
-CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& given) {
-  MetricsOptions options = given;
-  options.detection_limits.back() = boxes.detection_limit();
+CocoMetrics evaluate_detections(const BoxGroups& boxes, int thread_count) {
   CocoMetrics metrics;
   metrics.detection_limit = boxes.detection_limit();
-  const auto object_counts = count_boxes(boxes, options.matching, metrics);
-  const std::vector<Match> matches =
-      match_detections(boxes, options.matching, options.thread_count);
-  const Accumulator accumulator(options, boxes.class_count(), metrics);
-  const unsigned all_thresholds = (1U << options.matching.iou_thresholds.size()) - 1;
-  for_each_parallel(boxes.class_count(), options.thread_count, [&](std::size_t label) {
-    for (std::size_t m = options.with_arrays ? 0 : kLimitCount - 1; m < kLimitCount; ++m) {
-      auto areas = class_events(boxes, matches, label, options.detection_limits[m], all_thresholds);
-      for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
-        areas[area].object_count = object_counts[label][area];
-        if (m + 1 == kLimitCount) {
-          accumulator.add(areas[area], label, area);
-        } else {
-          accumulator.add_arrays(areas[area], label, area, m);
-        }
-      }
+  const auto object_counts = count_boxes(boxes, metrics);
+  const std::vector<Match> matches = match_detections(boxes, thread_count);
+  for_each_parallel(boxes.class_count(), thread_count, [&](std::size_t label) {
+    auto areas = class_events(boxes, matches, label);
+    for (std::size_t area = 0; area < kAreaRangeCount; ++area) {
+      areas[area].object_count = object_counts[label][area];
+      fill_stats(metrics.per_class[label], areas[area], area);
     }
   });
 

@@ -49,14 +49,6 @@ struct ClassMetrics {
   int64_t detection_count = 0;  // results of this class, all of them
 };
 
-// pycocotools' arrays of the same names, T IoU thresholds, R recalls, K classes in ascending
-// category id, A area ranges, M limits of detections; -1 if a class has nothing to find.
-struct CocoArrays {
-  std::vector<double> precision{};  // [T, R, K, A, M]
-  std::vector<double> scores{};     // [T, R, K, A, M] of the detection at that recall
-  std::vector<double> recall{};     // [T, K, A, M]
-};
-
 struct CocoMetrics {
   std::array<double, kCocoStatCount> stats{};  // -1 if no class has anything to find
   std::vector<ClassMetrics> per_class;         // ascending category id
@@ -75,19 +67,6 @@ struct CocoMetrics {
   // Number of images that coco-pack quarantined, in none of the other numbers; filled by the
   // caller.
   int64_t quarantined_count = 0;
-  CocoArrays arrays{};  // filled on request
-};
-
-struct MetricsOptions {
-  // Options of the matching. A stat whose threshold is missing is -1: kAp50 without .5, kAp75
-  // without .75.
-  MatchingOptions matching{};
-  // Limits of the best detections of an image and class that count, ascending; kAr1, kAr10 and
-  // kAr100 are the recalls at the first, second and third, all other stats use the third, which
-  // grouped boxes replace by their own.
-  std::array<std::uint32_t, 3> detection_limits{1, 10, kMaxDetectionsPerImage};
-  bool with_arrays = false;
-  int thread_count = 0;  // 0: usable_cores(); the result never depends on it
 };
 
 // Scores `detections` against all images and categories of `truth`. Crowd regions are ignored, not
@@ -95,9 +74,9 @@ struct MetricsOptions {
 // `detections`. As in pycocotools, an annotation with id 0 cannot be matched, and on equal IoUs the
 // later box wins. Throws Error{kData} naming the image id if a detection's image is not in `truth`.
 // Takes about 60 bytes a detection besides `detections`. Parity: tests/evaluation/metrics_test.cpp.
-CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections,
-                                const MetricsOptions& options = {});
-// Scores boxes that are grouped already.
-CocoMetrics evaluate_detections(const BoxGroups& boxes, const MetricsOptions& options = {});
+CocoMetrics evaluate_detections(const Instances& truth, const std::vector<Detection>& detections);
+// Scores boxes that are grouped already. `thread_count` 0: usable_cores(); the result never depends
+// on it.
+CocoMetrics evaluate_detections(const BoxGroups& boxes, int thread_count = 0);
 
 }  // namespace retina

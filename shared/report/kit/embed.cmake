@@ -10,8 +10,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
     message(FATAL_ERROR "${FILES}: holds the end of a raw string")
   endif()
   string(SHA256 hash "${text}")
+  string(REGEX REPLACE "(..)" "\\\\x\\1" hash "${hash}")
   file(WRITE ${OUTPUT} "#include \"shared/report/page.h\"\n\nnamespace retina {\n\n"
-       "extern const EmbeddedText ${SYMBOL};\nconst EmbeddedText ${SYMBOL}{R\"page(${text})page\",\n  \"${hash}\"};\n\n}  // namespace retina\n")
+       "extern const EmbeddedText ${SYMBOL};\nconst EmbeddedText ${SYMBOL}{R\"page(${text})page\",\n  {\"${hash}\", 32}};\n\n}  // namespace retina\n")
   return()
 endif()
 

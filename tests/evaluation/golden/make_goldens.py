@@ -82,6 +82,17 @@ def random_case(rng, name, images=12, categories=3, objects=4, found=8, found_at
     return {"name": name, "truth": truth, "results": results}
 
 
+def fresh_case(rng, number):
+    """A case of random character."""
+    return random_case(
+        rng, f"random {number}", images=int(rng.integers(1, 25)), categories=int(rng.integers(1, 8)),
+        objects=int(rng.integers(0, 9)), found=int(rng.choice([1, 10, 40, 160])),
+        crowd=float(rng.choice([0, .1, .7])), score_steps=int(rng.choice([0, 3, 20])),
+        whole_pixels=bool(rng.integers(0, 2)), first_id=int(rng.choice([-5, 0, 1])),
+        unknown=int(rng.integers(0, 3)), category_gap=int(rng.integers(1, 9)),
+        area_edges=bool(rng.integers(0, 2)))
+
+
 def equal_iou_case():
     """Two objects equally far from the detections: the later one must win."""
     truth = {"images": [{"id": 1, "file_name": "1.jpg", "width": 100, "height": 100}],

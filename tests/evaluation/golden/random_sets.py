@@ -122,28 +122,16 @@ def random_set(number):
     return truth, results
 
 
-def weighted_means(evaluation):
-    """Of precision, scores and recall, each flattened: every element counts with its own weight."""
-    means = []
-    for name in ("precision", "scores", "recall"):
-        values = evaluation.eval[name].reshape(-1)
-        weights = np.arange(len(values)) % 97 + 1
-        means.append(float(np.sum(values * weights) / len(values)))
-    return means
-
-
 def main():
     from make_goldens import evaluate
     output = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else HERE / "random_sets.json")
     scored = [evaluate(*random_set(number))[0] for number in range(SETS)]
     body = ",\n".join(json.dumps([float(s) for s in one.stats]) for one in scored)
-    arrays = ",\n".join(json.dumps(weighted_means(one)) for one in scored)
     manifest = {"made_by": "random_sets.py", "seed": SEED, "sets": SETS,
                 "pycocotools": importlib.metadata.version("pycocotools"),
                 "numpy": importlib.metadata.version("numpy"),
                 "sha256_of_stats": hashlib.sha256(body.encode()).hexdigest()}
-    output.write_text('{"manifest":%s,\n"stats":[\n%s],\n"arrays":[\n%s]}\n'
-                      % (json.dumps(manifest), body, arrays))
+    output.write_text('{"manifest":%s,\n"stats":[\n%s]}\n' % (json.dumps(manifest), body))
     print(f"{output}: {SETS} sets, {output.stat().st_size} bytes")
 
 
