@@ -110,7 +110,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
 void check_model_file(const EvalOptions& options) {
   if (!path_exists(options.model) || is_folder(options.model)) return;
   if (!is_onnx_file(options.model) && !options.model.ends_with(".onnx")) return;
-  read_onnx_model(options.model).throw_if_foreign(options.model);
+  read_onnx_model(options.model);
 }
 
 int evaluate(const EvalOptions& options, const Cli& cli, Communicator& ranks) {

@@ -82,7 +82,7 @@ TestFolder* HostileModel::folder_ = nullptr;
 std::string HostileModel::model_;
 
 TEST_F(HostileModel, AForeignGraphIsRefused) {
-  expect_refused(crashing(), "node 1 is GatherND, want ");
+  expect_refused(crashing(), "its node ");
 }
 
 TEST_F(HostileModel, AChangedConstantIsRefused) {
@@ -94,13 +94,14 @@ TEST_F(HostileModel, AChangedConstantIsRefused) {
                                        sizeof number);
     break;
   }
-  expect_refused(sealed(model.SerializeAsString()), "has other numbers than retina-convert's");
+  expect_refused(sealed(model.SerializeAsString()), "its tensor ");
 }
 
 TEST_F(HostileModel, AnotherIrVersionIsRefused) {
   onnx::ModelProto model = as_message(model_);
   model.set_ir_version(10);
-  expect_refused(sealed(model.SerializeAsString()), "ir_version is not retina-convert's");
+  expect_refused(sealed(model.SerializeAsString()),
+                 "its field 1 is not as retina-convert writes it");
 }
 
 // As tools that know nothing of seals save it: the old one is among the metadata, or none.
@@ -109,8 +110,7 @@ TEST_F(HostileModel, AFileThatAnotherToolSavedIsRefused) {
   resaved.set_producer_name("another tool");
   expect_refused(resaved.SerializeAsString(), "damaged or changed");
   resaved.mutable_metadata_props()->RemoveLast();
-  expect_refused(resaved.SerializeAsString(), "seal is missing");
-  expect_refused(resaved.SerializeAsString(), "copy the file again; or convert");
+  expect_refused(resaved.SerializeAsString(), "did not write");
 }
 
 }  // namespace
