@@ -90,10 +90,7 @@ TEST(StoredZip, OfAFileIsTheSameAsOfItsBytes) {
   const TestFolder folder;
   write_file_atomically(folder / "z", stored_zip(kFiles));
   const StoredZip zip = StoredZip::open(folder / "z");
-  for (const auto& [name, content] : kFiles) {
-    EXPECT_EQ(zip.read(name), content);
-    EXPECT_EQ(zip.size_bytes(name), content.size());
-  }
+  for (const auto& [name, content] : kFiles) EXPECT_EQ(zip.read(name), content);
   EXPECT_EQ(zip.names().size(), kFiles.size());
 }
 
