@@ -310,7 +310,7 @@ std::string Conversion::publish(const InferenceHeader& header, const std::vector
            options_.verification_data);
   const OnnxModel rounded = onnx(header, ranges_on(exact, calibration, options_.output));
   return words + publish_model(rounded.bytes, options_.output, [&](ConvertedModel written) {
-           // Of any size, with detections or classes out.
+           // Only these can be scored: any size in, detections or classes out.
            if (!header.form.postprocess || header.form.image) return std::string();
            return cost_of_int8(open_exact(), std::move(written), options_);
          });

@@ -59,8 +59,8 @@ bool already_imported(const ImportOptions& options, const std::string& made_from
   if (std::filesystem::equivalent(options.output, options.weights, ignored)) {
     throw Error(ErrorKind::kConfig, cat(options.output, ": is the imported file itself"),
                 "choose another --output");
-    // The output's own record tells whether it is an import, and of which inputs.
   }
+  // The output's own record says whether it is an import, and of which inputs.
   std::string found;
   try {
     const CheckpointHeader header = read_checkpoint_header(options.output);

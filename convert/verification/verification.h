@@ -52,8 +52,8 @@ struct VerificationInputs {
 // as the loader prepares it for an evaluation. `model` is moved to the device and put into
 // evaluation mode.
 
-// Compares detections. Where the score threshold would leave an image fewer than 100 candidates, it
-// is lowered for that image, in both models: no detections would verify nothing.
+// Compares detections. The score threshold is lowered, in both models, for an image of which it
+// would leave fewer than 100 candidates: no detections would verify nothing.
 MatchResult compare_models(ConvertedModel converted, RetinaNet& model,
                            const VerificationInputs& inputs);
 // Compares every anchor's box and score of a detector that suppresses nothing: all are pairs.
