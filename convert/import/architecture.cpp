@@ -193,16 +193,6 @@ void strip_prefix(Tensors& tensors, const BodyPlace& place) {
   }
 }
 
-// Keeps the backbone's tensors, under a detector's names, and drops the classifier's last layers.
-// Throws as strip_prefix.
-void keep_backbone(Tensors& tensors, const BodyPlace& place) {
-  strip_prefix(tensors, place);
-  std::erase_if(tensors, [&](const ForeignTensor& tensor) {
-    return begins_with_one(tensor.name, last_layers(place.family));
-  });
-  for (ForeignTensor& tensor : tensors) tensor.name = kBodyPrefix + tensor.name;
-}
-
 // Returns the anchors of a location, from the box head's four rows for each: 1, or kAnchorsPerCell
 // as in torchvision's RetinaNets. Throws Error{kData} for other row counts.
 int anchors_per_location(const ForeignTensor* box_layer, const std::string& subject) {
