@@ -28,10 +28,6 @@ using testing::Not;
 
 constexpr double kSpread = 8;  // of the scores
 
-std::string refusal(const ConvertOptions& options, ErrorKind kind) {
-  return refusal_of(kind, [&] { convert(options); });
-}
-
 std::vector<Image> images_of_odd_sizes() {
   std::vector<Image> images;
   for (const auto& [width, height] : {std::pair{1, 1},

@@ -39,11 +39,6 @@ testing::Matcher<std::string> verification(const std::string& words) {
   return HasSubstr(has_onnx_runtime() ? words : "verification: ONNX's own checker only");
 }
 
-// What convert() says when it refuses, with the hint.
-std::string refusal(const ConvertOptions& options, ErrorKind kind) {
-  return refusal_of(kind, [&] { convert(options); });
-}
-
 ModelConfig detector(const char* backbone, bool is_v2, double norm_eps) {
   ModelConfig config = small_config();
   config.backbone = backbone;

@@ -136,7 +136,7 @@ TEST(PickleReader, ListsThatAreUsedOftenDoNotMultiply) {
   pickle.op("](");
   for (int i = 0; i < 100; ++i) pickle.op("]K\1aK\1a"s);
   pickle.op("e\x85q").op("\0"s).op("0").global("collections", "OrderedDict").op("q\1");
-  pickle.op("](");
+  pickle.op("0](");
   for (int i = 0; i < 1000; ++i) pickle.op("h\1h\0R"s);
   const std::string bytes = pickle.op("e").stop();
   std::size_t item_count = 0;
