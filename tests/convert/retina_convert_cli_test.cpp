@@ -57,8 +57,9 @@ class ConvertCli : public testing::Test {
     EXPECT_THAT(result.out, HasSubstr(text));
   }
   void expect_no_import(const std::string& file, int exit_code, const std::string& text) const {
-    expect_one_line(run({"--import", file, "--output", output_}), exit_code, text);
-    EXPECT_FALSE(path_exists(output_));
+    const std::string output = folder_ / "i.pt";
+    expect_one_line(run({"--import", file, "--output", output}), exit_code, text);
+    EXPECT_FALSE(path_exists(output));
   }
 
   const TestFolder folder_;
