@@ -62,6 +62,17 @@ SettingValues settings_of(const InferenceHeader& header) {
   return settings;
 }
 
+// Returns false for a model that another version wrote: it is written anew.
+bool is_current(const std::string& path) {
+  try {
+    read_onnx_model(path);
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    return false;
+  }
+}
+
 // Returns true when the model file `path`, named by `option`, already exists and was made from the
 // same inputs; throws when it was made from others.
 bool already_done(const ConvertOptions& options, const std::string& path, const char* option,
@@ -72,16 +83,14 @@ bool already_done(const ConvertOptions& options, const std::string& path, const 
   if (std::filesystem::equivalent(path, options.checkpoint, ignored)) {
     throw Error(ErrorKind::kConfig, cat(path, ": is the checkpoint itself"), choose);
   }
-  CheckedModel there;
+  InferenceHeader there;
   try {
-    there = read_onnx_model(path);
+    there = read_inference_header(path);
   } catch (const Error& error) {
     throw not_ours_to_replace(path, error.what(), option);
   }
-  if (there.is_broken) throw not_ours_to_replace(path, cat(path, ": ", there.problem), option);
-  const std::string changed = differences(settings_of(there.header), settings_of(wanted));
-  // A model of another version is written anew.
-  if (changed.empty()) return there.problem.empty();
+  const std::string changed = differences(settings_of(there), settings_of(wanted));
+  if (changed.empty()) return is_current(path);
   if (options.overwrite) return false;
   throw Error(ErrorKind::kConfig, cat(path, ": was made with other inputs: ", changed),
               cat(choose, ", or give --overwrite"));
@@ -116,9 +125,6 @@ InferenceHeader header_of(const CheckpointHeader& checkpoint, std::uint64_t chec
           .nms_threshold = postprocess.nms_threshold,
           .max_detections = postprocess.max_detections};
 }
-
-// Largest loss of the metric through rounding to 8 bits that gives no warning: one point.
-constexpr double kMostLost = 0.01;
 
 std::variant<RetinaNet, std::unique_ptr<Classifier>> network_of(const Checkpoint& checkpoint,
                                                                 const std::string& path) {
@@ -174,6 +180,27 @@ ValueRanges ranges_on(const OnnxModel& model, const std::vector<Image>& images,
   return ranges;
 }
 
+// Returns the text about the accuracy of both models on options.verification_data.
+std::string cost_of_int8(ConvertedModel exact, ConvertedModel rounded,
+                         const ConvertOptions& options) {
+  constexpr double kMostLost = 0.01;  // of the metric, without a warning: one point
+  const std::string& data = options.verification_data;
+  const ShardSet shards(data);
+  const int image_count = options.calibration_image_count;
+  const Accuracy before = accuracy_on(std::move(exact), shards, image_count);
+  const Accuracy after = accuracy_on(std::move(rounded), shards, image_count);
+  if (before.metric < 0) {  // pycocotools' AP without ground truth
+    return cat("verification: ", before.name, " with int8 not compared: the ",
+               counted(before.image_count, "image"), " of ", data, " contain no objects\n");
+  }
+  if (after.metric < before.metric - kMostLost) {
+    log_warning(options.output, ": int8 lowers ", before.name, " by ", before.metric - after.metric,
+                "; more --calibration-images may help, or --weights f16");
+  }
+  return cat("verification: ", before.name, " on ", counted(before.image_count, "image"), " of ",
+             data, ": ", before.metric, " with f32, ", after.metric, " with int8\n");
+}
+
 // Converts a checkpoint's network to an ONNX model, verifies it and writes it.
 class Conversion {
  public:
@@ -192,10 +219,8 @@ class Conversion {
  private:
   // Returns the inference model, in memory. `ranges` are used for int8.
   OnnxModel onnx(const InferenceHeader& header, const ValueRanges& ranges) const;
-  OnnxModel with_int8(const InferenceHeader& header, const OnnxModel& exact) const;
   // Compares the model with the network, less strictly where the model's weights are rounded.
   std::string verify(ConvertedModel model, const std::vector<Image>& images);
-  std::string cost_of_int8(ConvertedModel exact, ConvertedModel rounded) const;
 
   const ConvertOptions& options_;
   c10::Device device_;
@@ -257,34 +282,6 @@ std::string Conversion::verify(ConvertedModel model, const std::vector<Image>& i
              found.borderline_count + found.unexplained_count, " appear in only one model\n");
 }
 
-OnnxModel Conversion::with_int8(const InferenceHeader& header, const OnnxModel& exact) const {
-  const std::vector<Image> images =
-      fitted(shard_images(options_.verification_data, options_.calibration_image_count),
-             header.form.image);
-  log_info("calibrating int8 ranges on ", counted(images.size(), "image"), " of ",
-           options_.verification_data);
-  return onnx(header, ranges_on(exact, images, options_.output));
-}
-
-std::string Conversion::cost_of_int8(ConvertedModel exact, ConvertedModel rounded) const {
-  const std::string& data = options_.verification_data;
-  const ShardSet shards(data);
-  const int image_count = options_.calibration_image_count;
-  const Accuracy before = accuracy_on(std::move(exact), shards, image_count);
-  const Accuracy after = accuracy_on(std::move(rounded), shards, image_count);
-  if (before.metric < 0) {  // pycocotools' AP without ground truth
-    return cat("verification: ", before.name, " with int8 not compared: the ",
-               counted(before.image_count, "image"), " of ", data, " contain no objects\n");
-  }
-  if (after.metric < before.metric - kMostLost) {
-    log_warning(
-        options_.output, ": int8 lowers ", before.name, " by ", before.metric - after.metric,
-        "; more images for it (--weights int8,calibration=COUNT) may help, or --weights f16");
-  }
-  return cat("verification: ", before.name, " on ", counted(before.image_count, "image"), " of ",
-             data, ": ", before.metric, " with f32, ", after.metric, " with int8\n");
-}
-
 std::string Conversion::publish(const InferenceHeader& header, const std::vector<Image>& images) {
   const WeightType weights = header.form.weights;
   InferenceHeader exact_header = header;
@@ -306,11 +303,17 @@ std::string Conversion::publish(const InferenceHeader& header, const std::vector
   };
   const std::string words = verify(open_exact(), images);
   if (weights == WeightType::kF16) return words + publish_verified(onnx(header, {}).bytes);
-  return words + publish_model(with_int8(header, exact).bytes, options_.output,
-                               [&](ConvertedModel written) {
-                                 if (!can_be_scored(header)) return std::string();
-                                 return cost_of_int8(open_exact(), std::move(written));
-                               });
+  const std::vector<Image> calibration =
+      fitted(shard_images(options_.verification_data, options_.calibration_image_count),
+             header.form.image);
+  log_info("calibrating int8 ranges on ", counted(calibration.size(), "image"), " of ",
+           options_.verification_data);
+  const OnnxModel rounded = onnx(header, ranges_on(exact, calibration, options_.output));
+  return words + publish_model(rounded.bytes, options_.output, [&](ConvertedModel written) {
+           // Only these can be scored: any size in, detections or classes out.
+           if (!header.form.postprocess || header.form.image) return std::string();
+           return cost_of_int8(open_exact(), std::move(written), options_);
+         });
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // The converted model as a folder that model servers load, one layout for two of them:
-//   DIR/NAME/1/model.onnx           the model; 1 is its version
+//   DIR/NAME/1/model.onnx         the model; 1 is its version
 //   DIR/NAME/config.pbtxt           for NVIDIA Triton, ONNX Runtime: uint8 pixels in, tensors out
-//   DIR/NAME/configs/tensorrt.pbtxt the same for its TensorRT backend, which wants 1/model.plan
-//   DIR/NAME/model-settings.json    for MLServer with jobs/serving: JPEGs in, boxes or classes out
-//   DIR/NAME/labels.txt             the name of label k on line k, counted from 0
+//   DIR/NAME/model-settings.json  for MLServer with jobs/serving: JPEGs in, boxes or classes out
+//   DIR/NAME/labels.txt           the name of label k on line k, counted from 0
 // Each server ignores the other's file.
 #pragma once
 

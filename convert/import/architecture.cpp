@@ -1,4 +1,4 @@
-#include "convert/import/architecture.h"
+#include "convert/import/foreign_network.h"
 
 #include <algorithm>
 #include <array>
@@ -18,6 +18,12 @@ constexpr const char* kHint =
     "accepted";
 
 using Shape = std::vector<std::int64_t>;
+using Tensors = std::vector<ForeignTensor>;
+
+[[noreturn]] void refuse(const std::string& subject, const std::string& problem,
+                         const std::string& hint = kHint) {
+  throw Error(ErrorKind::kData, cat(subject, ": ", problem), hint);
+}
 
 // The marks of a backbone family, by torchvision's names.
 struct FamilyMarks {
@@ -56,7 +62,7 @@ bool begins_with_one(const std::string& name, const std::vector<std::string>& be
                      [&](const std::string& one) { return name.starts_with(one); });
 }
 
-const ForeignTensor* find(const std::vector<ForeignTensor>& tensors, const std::string& name) {
+const ForeignTensor* find(const Tensors& tensors, const std::string& name) {
   const auto found = std::find_if(tensors.begin(), tensors.end(),
                                   [&](const auto& tensor) { return tensor.name == name; });
   return found == tensors.end() ? nullptr : &*found;
@@ -69,7 +75,7 @@ struct BodyPlace {
   std::string subject = {};
 };
 
-BodyPlace find_body(const std::vector<ForeignTensor>& tensors, const std::string& subject) {
+BodyPlace find_body(const Tensors& tensors, const std::string& subject) {
   for (const BackboneFamily family :
        {BackboneFamily::kResNet, BackboneFamily::kRegNet, BackboneFamily::kMobileNetV3}) {
     const auto& [stem, shape, parts] = marks_of(family);
@@ -80,17 +86,7 @@ BodyPlace find_body(const std::vector<ForeignTensor>& tensors, const std::string
       return {.family = family, .prefix = prefix, .subject = subject};
     }
   }
-  throw Error(ErrorKind::kData,
-              cat(subject,
-                  ": holds no ResNet, RegNet or MobileNetV3 (their first convolutions are "
-                  "not among its ",
-                  counted(tensors.size(), "tensor"), ")"),
-              kHint);
-}
-
-// Replaces `before` at the start of `name` by `after`; leaves other names as they are.
-void replace_prefix(std::string& name, const std::string& before, const std::string& after) {
-  if (name.starts_with(before)) name = after + name.substr(before.size());
+  refuse(subject, "holds no ResNet, RegNet or MobileNetV3");
 }
 
 // Gives convolutions their newer names, with a place inside a block, as torchvision does in
@@ -119,72 +115,52 @@ void rename_older_layers(std::string& name) {
   }
 }
 
-// Returns the name of the backbone whose blocks lie behind `prefix`; "" for an unknown one.
-std::string resnet_of(const std::vector<ForeignTensor>& tensors, const std::string& prefix) {
-  const auto get = [&](const std::string& name) { return find(tensors, prefix + name); };
-  std::array<int, 4> blocks = {};
-  for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
-    while (get(cat("layer", layer + 1, ".", blocks[layer], ".conv1.weight"))) ++blocks[layer];
-  }
-  const bool bottleneck = get("layer1.0.conv3.weight") != nullptr;
-  const ForeignTensor* const middle = get("layer1.0.conv2.weight");
-  for (const std::string& name : backbone_names()) {
-    if (family_of(name) != BackboneFamily::kResNet) continue;
-    const ResNetShape known = resnet_shape(name);
-    const int mid = known.mid_channels(0);
-    if (known.blocks == blocks && known.bottleneck == bottleneck && middle != nullptr &&
-        middle->shape == Shape{mid, mid / known.groups, 3, 3}) {
-      return name;
+// Returns true if the tensors behind `prefix` have the blocks and widths of the backbone `name`.
+bool is_backbone(const Tensors& tensors, const std::string& prefix, const std::string& name) {
+  const auto shape_of = [&](const std::string& tensor) {
+    const ForeignTensor* const found = find(tensors, prefix + tensor);
+    return found == nullptr ? Shape() : found->shape;
+  };
+  // Counts the blocks of each stage; `first` names a block's first weight.
+  const auto blocks = [&](const auto& first) {
+    std::array<int, 4> counts = {};
+    for (std::size_t stage = 0; stage < counts.size(); ++stage) {
+      while (!shape_of(first(stage + 1, counts[stage])).empty()) ++counts[stage];
     }
-  }
-  return "";
-}
-
-std::string regnet_of(const std::vector<ForeignTensor>& tensors, const std::string& prefix) {
-  const auto get = [&](const std::string& name) { return find(tensors, prefix + name); };
-  std::array<int, 4> blocks = {};
-  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
-    const std::string name = cat("block", stage + 1);
-    const auto has = [&](int block) {
-      return get(cat("trunk_output.", name, ".", name, "-", block, ".f.a.0.weight")) != nullptr;
-    };
-    while (has(blocks[stage])) ++blocks[stage];
-  }
-  const ForeignTensor* const middle = get("trunk_output.block1.block1-0.f.b.0.weight");
-  for (const std::string& name : backbone_names()) {
-    if (family_of(name) != BackboneFamily::kRegNet) continue;
-    const RegNetShape known = regnet_shape(name);
-    const int width = known.widths[0];
-    if (known.blocks == blocks && middle != nullptr &&
-        middle->shape == Shape{width, width / known.groups(0), 3, 3}) {
-      return name;
+    return counts;
+  };
+  switch (family_of(name)) {
+    case BackboneFamily::kResNet: {
+      const ResNetShape known = resnet_shape(name);
+      const int mid = known.mid_channels(0);
+      return known.blocks == blocks([](std::size_t stage, int block) {
+               return cat("layer", stage, ".", block, ".conv1.weight");
+             }) &&
+             known.bottleneck == !shape_of("layer1.0.conv3.weight").empty() &&
+             shape_of("layer1.0.conv2.weight") == Shape{mid, mid / known.groups, 3, 3};
     }
+    case BackboneFamily::kRegNet: {
+      const RegNetShape known = regnet_shape(name);
+      const int width = known.widths[0];
+      return known.blocks == blocks([](std::size_t stage, int block) {
+               return cat("trunk_output.block", stage, ".block", stage, "-", block,
+                          ".f.a.0.weight");
+             }) &&
+             shape_of("trunk_output.block1.block1-0.f.b.0.weight") ==
+                 Shape{width, width / known.groups(0), 3, 3};
+    }
+    case BackboneFamily::kMobileNetV3:
+      break;
   }
-  return "";
+  return shape_of(cat(kMobileNetV3Large.size() + 1, ".0.weight")) ==
+         Shape{kMobileNetV3LastChannels, kMobileNetV3Large.back().out, 1, 1};
 }
 
-std::string mobilenet_of(const std::vector<ForeignTensor>& tensors, const std::string& prefix) {
-  const ForeignTensor* const last =
-      find(tensors, cat(prefix, kMobileNetV3Large.size() + 1, ".0.weight"));
-  const Shape wanted = {kMobileNetV3LastChannels, kMobileNetV3Large.back().out, 1, 1};
-  if (last == nullptr || last->shape != wanted) return "";
-  return backbone_names().back();
-}
-
-std::string backbone_of(const std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
-  const bool is_resnet = place.family == BackboneFamily::kResNet;
-  const bool is_regnet = place.family == BackboneFamily::kRegNet;
-  const auto name_of = is_resnet ? resnet_of : is_regnet ? regnet_of : mobilenet_of;
-  const std::string name = name_of(tensors, place.prefix);
-  if (!name.empty()) return name;
-  std::string known;
-  for (const std::string& one : backbone_names()) {
-    if (family_of(one) == place.family) known += cat(known.empty() ? "" : ", ", one);
+std::string backbone_of(const Tensors& tensors, const BodyPlace& place) {
+  for (const std::string& name : backbone_names()) {
+    if (family_of(name) == place.family && is_backbone(tensors, place.prefix, name)) return name;
   }
-  throw Error(
-      ErrorKind::kData,
-      cat(place.subject, ": its backbone is not one of ", known, " (other blocks or widths)"),
-      kHint);
+  refuse(place.subject, "its backbone has other blocks or widths than those of retina-train");
 }
 
 // Returns the beginnings of the names of a classifier's last layers.
@@ -195,7 +171,7 @@ std::vector<std::string> last_layers(BackboneFamily family) {
 
 // Strips the prefix of the backbone and of wrappers from all names. Throws Error{kData} unless
 // every tensor belongs to a classifier of that family or to its backbone.
-void strip_prefix(std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
+void strip_prefix(Tensors& tensors, const BodyPlace& place) {
   // MobileNetV3's dense layers stand beside its body, "features.".
   constexpr std::string_view kFeatures = "features.";
   std::string wrapper = place.prefix;
@@ -210,81 +186,74 @@ void strip_prefix(std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
     const bool is_last = begins_with_one(last, last_layers(place.family));
     const std::string rest = is_last ? last : behind(place.prefix);
     if (!is_last && !begins_with_one(rest, marks_of(place.family).parts)) {
-      throw Error(ErrorKind::kData,
-                  cat(place.subject, ": neither a RetinaNet nor a classifier (it has a tensor ",
-                      tensor.name, ")"),
-                  kHint);
+      refuse(place.subject,
+             cat("neither a RetinaNet nor a classifier (it has a tensor ", tensor.name, ")"));
     }
     tensor.name = rest;
   }
-}
-
-// Keeps the backbone's tensors, under a detector's names, and drops the classifier's last layers.
-// Throws as strip_prefix.
-void keep_backbone(std::vector<ForeignTensor>& tensors, const BodyPlace& place) {
-  strip_prefix(tensors, place);
-  std::erase_if(tensors, [&](const ForeignTensor& tensor) {
-    return begins_with_one(tensor.name, last_layers(place.family));
-  });
-  for (ForeignTensor& tensor : tensors) tensor.name = kBodyPrefix + tensor.name;
 }
 
 // Returns the anchors of a location, from the box head's four rows for each: 1, or kAnchorsPerCell
 // as in torchvision's RetinaNets. Throws Error{kData} for other row counts.
 int anchors_per_location(const ForeignTensor* box_layer, const std::string& subject) {
   if (box_layer == nullptr || box_layer->shape.empty()) return kAnchorsPerCell;  // refused by name
-  for (const int per_location : {1, kAnchorsPerCell}) {
-    if (box_layer->shape[0] == 4 * per_location) return per_location;
-  }
-  throw Error(
-      ErrorKind::kData,
-      cat(subject, ": tensor ", box_layer->name, " has ", box_layer->shape[0], " rows (want ",
-          4 * kAnchorsPerCell, ": four for each of 9 anchors a location; or 4, for one)"),
-      kHint);
-}
-
-std::int64_t class_rows(const ForeignTensor& layer, int per_location, const std::string& subject) {
-  if (layer.shape.size() != 4 || layer.shape[0] == 0 || layer.shape[0] % per_location != 0) {
-    throw Error(
-        ErrorKind::kData,
-        cat(subject, ": tensor ", kClassWeight, " has ", layer.shape.empty() ? 0 : layer.shape[0],
-            " rows (want ", per_location, " for each class)"),
-        kHint);
-  }
-  return layer.shape[0] / per_location;
+  const std::int64_t rows = box_layer->shape[0];
+  if (rows == 4 || rows == 4 * kAnchorsPerCell) return static_cast<int>(rows / 4);
+  refuse(subject, cat("tensor ", box_layer->name, " has ", rows, " rows (want ",
+                      4 * kAnchorsPerCell, ": four for each of 9 anchors a location; or 4)"));
 }
 
 // Drops the update counter of torch.optim.swa_utils.AveragedModel, stored beside the weights.
-void drop_average_counter(std::vector<ForeignTensor>& tensors) {
+void drop_average_counter(Tensors& tensors) {
   std::erase_if(tensors, [](const ForeignTensor& tensor) { return tensor.name == "n_averaged"; });
 }
 
-// Returns true where batch norm was trained: its counters are there.
-bool has_counters(const std::vector<ForeignTensor>& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const ForeignTensor& tensor) { return is_batch_counter(tensor.name); });
+// Sets what the shapes of a detector's heads and pyramid show, and the number of class rows.
+void read_heads(const Tensors& tensors, const ForeignTensor& class_layer,
+                const std::string& subject, ForeignArchitecture& result) {
+  ModelConfig& config = result.config;
+  config.anchors_per_location =
+      anchors_per_location(find(tensors, cat(kBoxHeadPrefix, kBoxLayer, ".weight")), subject);
+  if (class_layer.shape.size() != 4 || class_layer.shape[0] == 0 ||
+      class_layer.shape[0] % config.anchors_per_location != 0) {
+    refuse(subject, cat("tensor ", kClassWeight, " does not have ", config.anchors_per_location,
+                        " rows for each class"));
+  }
+  result.class_rows = class_layer.shape[0] / config.anchors_per_location;
+  const bool has_norm = find(tensors, kClassHeadPrefix + "conv.0.1.weight") != nullptr;
+  config.head_norm = has_norm ? HeadNorm::kGroup : HeadNorm::kNone;
+  config.head_convs = 4;
+  const auto has_conv = [&](int number) {
+    return find(tensors, cat(kClassHeadPrefix, "conv.", number, ".0.weight")) != nullptr;
+  };
+  while (config.head_convs > 1 && !has_conv(config.head_convs - 1)) --config.head_convs;
+  const ForeignTensor* p6 = find(tensors, kFpnPrefix + "extra_blocks.p6.weight");
+  config.p6_from_c5 = false;
+  if (p6 != nullptr && p6->shape.size() == 4 && is_pyramid_width(p6->shape[0])) {
+    config.fpn_channels = static_cast<int>(p6->shape[0]);
+    config.p6_from_c5 = p6->shape[1] != p6->shape[0];
+  }
 }
 
 }  // namespace
 
-Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std::string& subject) {
+ForeignArchitecture recognise_classifier(Tensors& tensors, const ImportOptions& options) {
+  const std::string& subject = options.weights;
+  const std::string hint = "leave out --task classify";
   drop_average_counter(tensors);
   const BodyPlace place = find_body(tensors, subject);
   if (place.prefix.ends_with(kBodyPrefix)) {
-    throw Error(ErrorKind::kData, cat(subject, ": is a detector, not a classifier"),
-                "leave out --task classify");
+    refuse(subject, "is a detector, not a classifier", hint);
   }
   strip_prefix(tensors, place);
-  Architecture result;
-  result.backbone = backbone_of(tensors, {.family = place.family, .subject = subject});
-  const auto [body, class_layer] = classifier_prefixes(result.backbone);
+  ForeignArchitecture result{.config = options.config};
+  result.config.backbone = backbone_of(tensors, {.family = place.family, .subject = subject});
+  result.config.norm = Norm::kBatch;
+  const auto [body, class_layer] = classifier_prefixes(result.config.backbone);
   const ForeignTensor* layer = find(tensors, class_layer + "weight");
   if (layer == nullptr || layer->shape.size() != 2 || layer->shape[0] == 0) {
-    const std::string name = class_layer + "weight";
-    throw Error(ErrorKind::kData,
-                layer == nullptr ? cat(subject, ": has no last layer (", name, "): a bare backbone")
-                                 : cat(subject, ": its ", name, " is not a layer (want K x C)"),
-                "leave out --task classify to import the backbone");
+    refuse(subject, cat("has no last layer (", class_layer, "weight [K, C]): a bare backbone"),
+           hint);
   }
   result.class_rows = layer->shape[0];
   for (ForeignTensor& tensor : tensors) {
@@ -293,44 +262,40 @@ Architecture recognise_classifier(std::vector<ForeignTensor>& tensors, const std
   return result;
 }
 
-Architecture recognise(std::vector<ForeignTensor>& tensors, const std::string& subject) {
+ForeignArchitecture recognise(Tensors& tensors, const ImportOptions& options) {
+  const std::string& subject = options.weights;
   drop_average_counter(tensors);
   BodyPlace place = find_body(tensors, subject);
-  Architecture result;
+  ForeignArchitecture result{.config = options.config};
   const ForeignTensor* class_layer = nullptr;
   if (place.prefix.ends_with(kBodyPrefix)) {
     // A detector's names lose their wrapper and get torchvision's newer form.
     const std::string wrapper = place.prefix.substr(0, place.prefix.size() - kBodyPrefix.size());
     for (ForeignTensor& tensor : tensors) {
-      replace_prefix(tensor.name, wrapper, "");
+      if (tensor.name.starts_with(wrapper)) tensor.name.erase(0, wrapper.size());
       rename_older_layers(tensor.name);
     }
     class_layer = find(tensors, kClassWeight);
     place.prefix = kBodyPrefix;
   }
-  if (class_layer == nullptr) {
-    // Without a class layer only the backbone counts; otherwise the shapes of heads and pyramid
-    // show their options.
-    result.backbone_only = true;
-    keep_backbone(tensors, place);
+  // Without a class layer only the backbone counts, under a detector's names.
+  result.backbone_only = class_layer == nullptr;
+  if (result.backbone_only) {
+    strip_prefix(tensors, place);
+    std::erase_if(tensors, [&](const ForeignTensor& tensor) {
+      return begins_with_one(tensor.name, last_layers(place.family));
+    });
+    for (ForeignTensor& tensor : tensors) tensor.name = kBodyPrefix + tensor.name;
   } else {
-    result.anchors_per_location =
-        anchors_per_location(find(tensors, cat(kBoxHeadPrefix, kBoxLayer, ".weight")), subject);
-    result.class_rows = class_rows(*class_layer, result.anchors_per_location, subject);
-    result.group_norm = find(tensors, kClassHeadPrefix + "conv.0.1.weight") != nullptr;
-    const auto has_conv = [&](int number) {
-      return find(tensors, cat(kClassHeadPrefix, "conv.", number, ".0.weight")) != nullptr;
-    };
-    while (result.head_convs > 1 && !has_conv(result.head_convs - 1)) --result.head_convs;
-    const ForeignTensor* p6 = find(tensors, kFpnPrefix + "extra_blocks.p6.weight");
-    if (p6 != nullptr && p6->shape.size() == 4 && is_pyramid_width(p6->shape[0])) {
-      result.fpn_channels = static_cast<int>(p6->shape[0]);
-      result.p6_from_c5 = p6->shape[1] != p6->shape[0];
-    }
+    read_heads(tensors, *class_layer, subject, result);
   }
-  result.backbone =
+  result.config.backbone =
       backbone_of(tensors, {.family = place.family, .prefix = kBodyPrefix, .subject = subject});
-  result.batch_norm = has_counters(tensors);
+  // Trained with batch norm: the counters are there.
+  const bool has_counters =
+      std::any_of(tensors.begin(), tensors.end(),
+                  [](const ForeignTensor& tensor) { return is_batch_counter(tensor.name); });
+  result.config.norm = has_counters ? Norm::kBatch : Norm::kFrozen;
   return result;
 }
 

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <utility>
 
-#include "convert/import/architecture.h"
 #include "convert/import/categories.h"
 #include "shared/anchor/anchor_fit.h"
 #include "shared/base/cat.h"
@@ -74,68 +73,51 @@ double classifier_norm_eps(const std::string& backbone) {
 
 // Returns torchvision's epsilon: 0 for its published COCO weights of the v1 model, 91 rows
 // (overwrite_eps), else the default; for a backbone that of its classifier.
-double default_norm_eps(const Architecture& architecture) {
-  if (architecture.backbone_only) return classifier_norm_eps(architecture.backbone);
-  const bool published = !architecture.group_norm && architecture.class_rows == kCocoRows;
+double detector_norm_eps(const ForeignArchitecture& found) {
+  if (found.backbone_only) return classifier_norm_eps(found.config.backbone);
+  const bool published = found.config.head_norm == HeadNorm::kNone && found.class_rows == kCocoRows;
   return published ? 0 : kNormEps;
 }
 
-std::string choose_categories(const ImportOptions& options, const Architecture& architecture) {
-  if (!options.categories.empty()) return options.categories;
-  if (architecture.backbone_only || architecture.class_rows == kCocoRows) return "coco";
+[[noreturn]] void refuse_unknown_names(const ImportOptions& options, std::int64_t row_count) {
   throw Error(ErrorKind::kConfig,
-              cat(options.weights, ": the names of its ",
-                  counted(architecture.class_rows, "class", "classes"), " are unknown"),
-              "add --categories annotations.json (or coco)");
-}
-
-ModelConfig model_config(const ImportOptions& options, const Architecture& architecture,
-                         std::size_t class_count) {
-  ModelConfig config = options.config;
-  config.backbone = architecture.backbone;
-  config.class_count = static_cast<int>(class_count);
-  config.norm = architecture.batch_norm ? Norm::kBatch : Norm::kFrozen;
-  config.norm_eps = options.norm_eps.value_or(default_norm_eps(architecture));
-  if (!architecture.backbone_only) {
-    config.head_norm = architecture.group_norm ? HeadNorm::kGroup : HeadNorm::kNone;
-    config.p6_from_c5 = architecture.p6_from_c5;
-    config.anchors_per_location = architecture.anchors_per_location;
-    config.fpn_channels = architecture.fpn_channels;
-    config.head_convs = architecture.head_convs;
-  }
-  return config;
+              cat(options.weights, ": the names of its ", counted(row_count, "class", "classes"),
+                  " are unknown"),
+              options.config.task == Task::kDetection
+                  ? "add --categories annotations.json (or coco)"
+                  : "add --categories FILE: annotations.json, or a text with a name a line");
 }
 
 // Returns the network's tensors. `classes` names the rows of the class layer to take.
 NamedTensors foreign_state(const std::vector<ForeignTensor>& tensors,
-                           const Architecture& architecture, const ClassRows& classes,
+                           const ForeignArchitecture& found, const ClassRows& classes,
                            const std::string& subject) {
-  const int per_location = architecture.anchors_per_location;
-  const std::int64_t all_rows = per_location * architecture.class_rows;
+  const int per_location = found.config.anchors_per_location;
+  const std::int64_t all_rows = per_location * found.class_rows;
   NamedTensors state;
   for (const ForeignTensor& foreign : tensors) {
-    const at::Tensor tensor = to_tensor(foreign);
-    const bool scores = foreign.name.starts_with(kClassLayerPrefix);
-    if (scores && (tensor.dim() == 0 || tensor.size(0) != all_rows)) {
-      throw Error(
-          ErrorKind::kData,
-          cat(subject, ": tensor ", foreign.name, " has ",
-              counted(tensor.dim() == 0 ? 0 : tensor.size(0), "row"), " (want ", all_rows, ")"),
-          "is it a RetinaNet with 9 anchors per cell, or 1?");
+    at::Tensor tensor = to_tensor(foreign);
+    if (foreign.name.starts_with(kClassLayerPrefix)) {
+      if (tensor.dim() == 0 || tensor.size(0) != all_rows) {
+        throw Error(ErrorKind::kData,
+                    cat(subject, ": tensor ", foreign.name, " does not have ", all_rows, " rows"));
+      }
+      tensor = select_rows(tensor, per_location, classes);
     }
-    state.emplace_back(foreign.name, scores ? select_rows(tensor, per_location, classes) : tensor);
+    state.emplace_back(foreign.name, tensor);
   }
   return state;
 }
 
-std::string summary(const Architecture& architecture, const ModelConfig& config) {
-  if (architecture.backbone_only) {
+std::string summary(const ForeignArchitecture& found) {
+  const ModelConfig& config = found.config;
+  if (found.backbone_only) {
     return cat(config.backbone, " backbone; pyramid and heads are randomly initialised");
   }
   return cat(config.backbone, " RetinaNet of torchvision's ",
              config.head_norm == HeadNorm::kGroup ? "v2" : "v1", " kind, ",
              counted(config.class_count, "class", "classes"), " (of ",
-             counted(architecture.class_rows, "row"), ")",
+             counted(found.class_rows, "row"), ")",
              config.anchors_per_location == 1 ? cat(", 1 anchor a location (--anchor-sizes ",
                                                     anchor_sizes_text(config.anchor_sizes), ")")
                                               : "",
@@ -145,19 +127,12 @@ std::string summary(const Architecture& architecture, const ModelConfig& config)
 // --- Classifiers --------------------------------------------------------------------------------
 
 Categories classifier_categories(const ImportOptions& options, std::int64_t row_count) {
-  const std::string hint = "add --categories FILE: annotations.json, or a text with a name a line";
-  if (options.categories.empty()) {
-    throw Error(ErrorKind::kConfig,
-                cat(options.weights, ": the names of its ", counted(row_count, "class", "classes"),
-                    " are unknown"),
-                hint);
-  }
+  if (options.categories.empty()) refuse_unknown_names(options, row_count);
   const Categories categories = read_class_names(options.categories);
   if (static_cast<std::int64_t>(categories.size()) != row_count) {
     throw Error(ErrorKind::kConfig,
                 cat(options.weights, ": its ", row_count, " classes do not fit ",
-                    options.categories, " (got ", counted(categories.size(), "name"), ")"),
-                hint);
+                    options.categories, " (got ", counted(categories.size(), "name"), ")"));
   }
   if (const auto labels = CategoryMap(categories).equal_names()) {
     log_warning(options.categories, ": classes ", labels->first, " and ", labels->second,
@@ -195,20 +170,27 @@ void check_finite(const NamedTensors& state, const std::string& subject) {
 
 ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptions& options) {
   // The file's network, and the class rows that are taken.
-  const Architecture architecture = recognise(tensors, options.weights);
-  const std::string names = choose_categories(options, architecture);
+  ForeignArchitecture found = recognise(tensors, options);
+  std::string names = options.categories;
+  if (names.empty()) {
+    if (!found.backbone_only && found.class_rows != kCocoRows) {
+      refuse_unknown_names(options, found.class_rows);
+    }
+    names = "coco";
+  }
   const CategoryMap categories = read_import_categories(names);
   const ClassRows classes =
-      architecture.backbone_only
-          ? ClassRows{.categories = categories.all()}
-          : fit_class_rows(architecture.class_rows, categories, options.weights, names);
-  const ModelConfig config = model_config(options, architecture, classes.categories.size());
+      found.backbone_only ? ClassRows{.categories = categories.all()}
+                          : fit_class_rows(found.class_rows, categories, options.weights, names);
+  ModelConfig& config = found.config;
+  config.class_count = static_cast<int>(classes.categories.size());
+  config.norm_eps = options.norm_eps.value_or(detector_norm_eps(found));
 
   // A bare backbone gets random values for the layers that it lacks.
   RetinaNet model(config);
-  NamedTensors state = foreign_state(tensors, architecture, classes, options.weights);
+  NamedTensors state = foreign_state(tensors, found, classes, options.weights);
   check_numbers(state, config, options.weights);
-  if (architecture.backbone_only) {
+  if (found.backbone_only) {
     initialise(model, kFreshSeed);
     for (const auto& [name, tensor] : state_of(model)) {
       if (!name.starts_with(kBodyPrefix)) state.emplace_back(name, tensor.clone());
@@ -219,20 +201,18 @@ ForeignNetwork detector_of(std::vector<ForeignTensor> tensors, const ImportOptio
   return {.config = config,
           .model = state_of(model),
           .categories = classes.categories,
-          .backbone_only = architecture.backbone_only,
-          .summary = summary(architecture, config)};
+          .backbone_only = found.backbone_only,
+          .summary = summary(found)};
 }
 
 ForeignNetwork classifier_of(std::vector<ForeignTensor> tensors, const ImportOptions& options) {
-  const Architecture architecture = recognise_classifier(tensors, options.weights);
+  const ForeignArchitecture found = recognise_classifier(tensors, options);
   // Not in the braces of an initialiser: g++ 12 destroys members twice when one of them throws.
   ForeignNetwork network;
-  network.categories = classifier_categories(options, architecture.class_rows);
+  network.categories = classifier_categories(options, found.class_rows);
   ModelConfig& config = network.config;
-  config = options.config;
-  config.backbone = architecture.backbone;
-  config.class_count = static_cast<int>(architecture.class_rows);
-  config.norm = Norm::kBatch;
+  config = found.config;
+  config.class_count = static_cast<int>(found.class_rows);
   config.norm_eps = options.norm_eps.value_or(classifier_norm_eps(config.backbone));
 
   NamedTensors state;

@@ -18,33 +18,19 @@
 namespace retina {
 namespace {
 
-bool is_inference_model(const std::string& path) {
-  try {
-    peek_inference_header(path);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-// Returns the tensors of a .pth file. A file that retina-convert wrote gets an error that says so,
-// instead of one about its container.
 std::vector<ForeignTensor> read_tensors(std::string_view file, const std::string& subject) {
-  try {
-    ForeignWeights found = parse_pth(file, subject);
-    if (!found.average.empty()) {
-      log_info(subject, ": holds weights (\"", found.weights, "\") and their moving average (\"",
-               found.average, "\"): taking the average, which its training validated");
-    }
-    return std::move(found.tensors);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kData || !is_inference_model(subject)) throw;
+  if (is_onnx_file(subject)) {
+    read_inference_header(file, subject);  // throws unless it is an inference model of ours
+    throw Error(ErrorKind::kData,
+                cat(subject, ": is an inference model of retina-convert, not weights to import"),
+                "give the checkpoint that it was made from to retina-train --init");
   }
-  throw Error(
-      ErrorKind::kData,
-      cat(subject, ": is an inference model that retina-convert wrote, not weights to import"),
-      "retina-eval --model takes it as it is; retina-train --init takes the checkpoint that it "
-      "was made from");
+  ForeignWeights found = parse_pth(file, subject);
+  if (!found.average.empty()) {
+    log_info(subject, ": holds weights (\"", found.weights, "\") and their moving average (\"",
+             found.average, "\"): taking the average, which its training validated");
+  }
+  return std::move(found.tensors);
 }
 
 // Returns the identity of an import, which a second run compares; kept in the checkpoint's config
@@ -73,8 +59,8 @@ bool already_imported(const ImportOptions& options, const std::string& made_from
   if (std::filesystem::equivalent(options.output, options.weights, ignored)) {
     throw Error(ErrorKind::kConfig, cat(options.output, ": is the imported file itself"),
                 "choose another --output");
-    // The output's own record tells whether it is an import, and of which inputs.
   }
+  // The output's own record says whether it is an import, and of which inputs.
   std::string found;
   try {
     const CheckpointHeader header = read_checkpoint_header(options.output);

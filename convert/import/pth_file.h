@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,16 +11,6 @@
 #include "shared/checkpoint/foreign/pickle_reader.h"
 
 namespace retina {
-
-// An opened container of torch.save: the pickle and the bytes of its storages.
-struct PthContainer {
-  PickleDocument pickle{};
-  // Bytes of each storage by its key, exactly as many as its pickle says.
-  std::map<std::string_view, std::string_view> storages{};
-};
-
-// Opens either container, told by its first bytes. Throws Error{kData}.
-PthContainer open_container(std::string_view bytes, const std::string& subject);
 
 struct ForeignTensor {
   std::string name{};  // printable, at most 80 bytes

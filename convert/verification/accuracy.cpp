@@ -1,7 +1,6 @@
-#include "convert/verification/verification.h"
-
 #include <algorithm>
 
+#include "convert/verification/verification.h"
 #include "shared/base/error.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/sample_source.h"
@@ -11,37 +10,25 @@
 #include "shared/evaluation/score/metrics.h"
 
 namespace retina {
-namespace {
-
-void check_classes(const Categories& model, const Categories& data, const std::string& folder) {
-  const bool same =
-      std::equal(model.begin(), model.end(), data.begin(), data.end(),
-                 [](const Category& one, const Category& other) { return one.name == other.name; });
-  if (same) return;
-  throw Error(ErrorKind::kConfig, cat(folder, ": its classes are not the model's"),
-              "give --data shards that were packed with the training set's categories");
-}
-
-}  // namespace
-
-bool can_be_scored(const InferenceHeader& header) {
-  return header.form.postprocess && !header.form.image;
-}
 
 Accuracy accuracy_on(ConvertedModel model, const ShardSet& shards, int image_count) {
-  check_classes(model.header().categories, shards.manifest().categories, shards.folder());
+  const Categories& own = model.header().categories;
+  const Categories& categories = shards.manifest().categories;
+  if (!std::equal(own.begin(), own.end(), categories.begin(), categories.end(),
+                  [](const Category& a, const Category& b) { return a.name == b.name; })) {
+    throw Error(ErrorKind::kConfig, cat(shards.folder(), ": its classes are not the model's"),
+                "give --data shards that were packed with the training set's categories");
+  }
   const auto alone = make_self_communicator();
   const DetectOptions options{.max_images = image_count};
   if (model.header().task == Task::kClassification) {
     const std::vector<ClassOutcome> outcomes = classify(model, shards, *alone, options);
-    const ClassificationMetrics metrics =
-        classification_metrics(outcomes, shards.manifest().categories);
     return {.name = "top-1 accuracy",
-            .metric = metrics.top1.value().value_or(0),
+            .metric = classification_metrics(outcomes, categories).top1.value().value_or(0),
             .image_count = static_cast<std::int64_t>(outcomes.size())};
   }
   const std::vector<Detection> detections =
-      detect(model, {ShardSource(shards), shards.manifest().categories, *alone}, options);
+      detect(model, {ShardSource(shards), categories, *alone}, options);
   Instances truth = ground_truth_of(shards);
   keep_first_images(truth, image_count);
   const CocoMetrics metrics = evaluate_detections(truth, detections);

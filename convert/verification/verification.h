@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "convert/verification/detection_match.h"
-#include "convert/verification/score_match.h"
 #include "shared/evaluation/predict/converted_model.h"
 #include "shared/image/image.h"
 #include "shared/model/classifier.h"
@@ -18,6 +17,30 @@
 #include "shared/shard/shard_set.h"
 
 namespace retina {
+
+struct ClassScoreRow {
+  std::vector<float> logits{}, probabilities{};  // [K] each
+};
+
+// Largest difference of probabilities, and of logits as a share of max(1, largest |logit| of
+// `want`). Logits are checked, too, because saturated probabilities hide differences.
+inline constexpr double kProbabilityTolerance = 1e-5;
+inline constexpr double kLogitTolerance = 1e-4;
+
+// Differences of two classifiers' scores.
+struct ScoreMatch {
+  std::int64_t image_count = 0;
+  std::int64_t same_best_count = 0;  // images whose best class is the same
+  double largest_probability = 0;    // difference, over all images and classes
+  double largest_logit = 0;          // the same for logits, on that scale
+  std::int64_t unequal_count = 0;    // images with a difference beyond a tolerance
+  std::string first_unequal{};       // description
+
+  // Adds one more image, with the same K >= 1 classes in all four vectors. The best classes may
+  // differ where `want` gives both the same probability within the tolerance. A number that is not
+  // finite equals nothing.
+  void add(const ClassScoreRow& want, const ClassScoreRow& got);
+};
 
 struct VerificationInputs {
   const std::vector<Image>& images;
@@ -29,8 +52,8 @@ struct VerificationInputs {
 // as the loader prepares it for an evaluation. `model` is moved to the device and put into
 // evaluation mode.
 
-// Compares detections. Where the score threshold would leave an image fewer than 100 candidates, it
-// is lowered for that image, in both models: no detections would verify nothing.
+// Compares detections. The score threshold is lowered, in both models, for an image of which it
+// would leave fewer than 100 candidates: no detections would verify nothing.
 MatchResult compare_models(ConvertedModel converted, RetinaNet& model,
                            const VerificationInputs& inputs);
 // Compares every anchor's box and score of a detector that suppresses nothing: all are pairs.
@@ -65,15 +88,13 @@ void require_alike(const ScoreMatch& result, const std::string& output);
 
 // The metric of a converted model on labelled images, which shows the cost of rounding to 8 bits.
 struct Accuracy {
-  std::string name{};  // "AP" of a detector, "top-1 accuracy" of a classifier
+  const char* name = "";  // "AP" of a detector, "top-1 accuracy" of a classifier
   double metric = 0;
   std::int64_t image_count = 0;
 };
-// Returns whether models with this header can be scored: images of any size in, detections or
-// classes out.
-bool can_be_scored(const InferenceHeader& header);
-// Measures a model on the `image_count` images of lowest id. Throws kConfig when the set is for
-// another task or has other classes; also throws as detect and classify do.
+
+// Measures a model on the `image_count` images of lowest id. Throws kConfig when the set has other
+// classes; also throws as detect and classify do.
 Accuracy accuracy_on(ConvertedModel model, const ShardSet& shards, int image_count);
 
 }  // namespace retina

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from typing import Any, Iterable, List, Tuple, Union
 
@@ -15,9 +14,6 @@ from ._record import decoded
 Image = Union[str, "os.PathLike[str]", NDArray[numpy.uint8]]
 _OUTPUTS = ["boxes", "scores", "labels", "counts"]
 _LEAST_RUNTIME = (1, 20)
-# The key of a tensor that is in another file, with protobuf's tag and length before it, which may be
-# longer than necessary. ONNX Runtime looks for such files in the working folder.
-_OTHER_FILE = re.compile(rb"[\n\0](?:\x08|\x88\x80*\0)location")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +40,7 @@ class Detections:
 def detect(model: Union[str, "os.PathLike[str]"], images: Iterable[Image]) -> List[Detections]:
     """Runs a detector that retina-convert wrote on images, one after another, on the CPU.
 
-    model: the .onnx file. A model is a program: open only what you trust. Other files that it names
-        for its tensors are not opened.
+    model: the .onnx file. A model is a program: open only what you trust.
     images: paths, or pixels: uint8 [H, W, 3], RGB; of any size, as long as the model was not
         converted with `--onnx-static`.
 
@@ -80,12 +75,8 @@ def _session(path: str) -> Any:
     with open(path, "rb") as file:
         content = file.read()
     hint = "give a detector that retina-convert wrote"
-    if _OTHER_FILE.search(content):
-        raise data_error(path, "has tensors in other files, which are not opened", hint)
-    options = runtime.SessionOptions()
-    options.add_session_config_entry("session.load_model_format", "ONNX")  # the checked format
     try:
-        session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime's own types are not public
         raise data_error(path, f"ONNX Runtime cannot open it ({error})", hint) from None
     outputs = [output.name for output in session.get_outputs()]

@@ -1,14 +1,13 @@
 #include "shared/checkpoint/sealed_file.h"
 
+#include <algorithm>
 #include <exception>
-#include <optional>
 #include <string_view>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/foreign_content.h"
 #include "shared/base/hash.h"
-#include "shared/onnx/onnx_file.h"
 
 namespace retina {
 namespace {
@@ -61,17 +60,41 @@ class SealedStream {
   std::string tail_{};
 };
 
-// Throws if the file is of a known foreign kind, naming the kind and how to get a file of ours.
-void fail_as_known(const std::string& path, const std::string& what) {
+struct HashAndSeal {
+  std::uint64_t hash = 0;  // of all bytes before the seal
+  std::string seal{};
+};
+
+HashAndSeal hash_and_seal(const std::string& path, std::uint64_t file_bytes) {
+  std::uint64_t left_bytes = file_bytes - kSealBytes;
+  Hasher hasher;
+  HashAndSeal result;
+  read_pieces(path, [&](std::string_view piece) {
+    const auto hashed = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, piece.size()));
+    hasher.update(piece.data(), hashed);
+    left_bytes -= hashed;
+    result.seal += piece.substr(hashed);
+  });
+  result.hash = hasher.digest();
+  return result;
+}
+
+// Throws for a file without a seal, naming its kind if that is known, and how to get a file of
+// ours.
+[[noreturn]] void fail_without_seal(const std::string& path, const std::string& what) {
+  const std::string wanted = cat("give a ", what, " of retina-batch");
   const auto kind = file_kind_of(path);
-  if (!kind) return;
+  if (kind && kind->is_torch_save) {
+    throw Error(ErrorKind::kData,
+                cat(path, ": is ", kind->what, ", not a ", what, " of retina-batch"),
+                cat("import it first: retina-convert --import ", path, " --output CHECKPOINT.pt"));
+  }
+  if (kind) {
+    throw Error(ErrorKind::kData, cat(path, ": is ", kind->what),
+                kind->cure.empty() ? wanted : kind->cure);
+  }
   throw Error(ErrorKind::kData,
-              cat(path, ": is ", kind->what, kind->is_torch_save ? cat(", not a ", what) : "",
-                  kind->is_torch_save ? " of retina-batch" : ""),
-              kind->is_torch_save  ? cat("import it first: retina-convert --import ", path,
-                                         " --output CHECKPOINT.pt")
-              : kind->cure.empty() ? cat("give a ", what, " of retina-batch")
-                                   : kind->cure);
+              cat(path, ": cut short, or not a ", what, " (its closing seal is missing)"), wanted);
 }
 
 }  // namespace
@@ -96,24 +119,15 @@ std::uint64_t write_sealed(const std::string& path,
 }
 
 std::uint64_t check_seal(const std::string& path, const std::string& what) {
-  const auto fail = [&](const std::string& problem) {
-    throw Error(ErrorKind::kData, cat(path, ": ", problem),
-                cat("copy the file again, or use another ", what));
-  };
-  const std::uint64_t size_bytes = file_size_bytes(path);
+  const std::uint64_t file_bytes = file_size_bytes(path);
   const bool is_zip = read_start(path, kBegin.size()) == kBegin;
-  if (!is_zip || size_bytes < kEndRecordBytes + kSealBytes) {
-    fail_as_known(path, what);
-    fail(is_zip ? cat("not a ", what, ", or cut short (got ", size_bytes, " bytes)")
-                : cat("not a ", what, " of retina-batch"));
+  if (!is_zip || file_bytes < kEndRecordBytes + kSealBytes) fail_without_seal(path, what);
+  const auto [hash, seal] = hash_and_seal(path, file_bytes);
+  if (!seal.starts_with(kMark)) fail_without_seal(path, what);
+  if (seal.substr(kMark.size()) != hex64(hash)) {
+    throw Error(ErrorKind::kData, cat(path, ": damaged (its hash is not that of its seal)"),
+                cat("copy the file again, or use another ", what));
   }
-  const auto [hash, seal] = hash_before_end(path, kSealBytes);
-  if (!seal.starts_with(kMark)) {
-    fail_as_known(path, what);
-    fail(cat("cut short, or not a ", what, " of retina-batch (its closing seal is missing)"));
-  }
-  const std::string wanted = seal.substr(kMark.size());
-  if (wanted != hex64(hash)) fail(cat("damaged (hash got ", hex64(hash), ", want ", wanted, ")"));
   return hash;
 }
 

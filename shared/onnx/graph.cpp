@@ -16,6 +16,7 @@
 namespace retina {
 namespace {
 
+constexpr bool kTrained = true;
 constexpr int kOpset = 17, kIrVersion = 8;  // a matching pair (ONNX "Versioning")
 
 bool has_initializer(const onnx::GraphProto& graph, const std::string& name) {
@@ -101,13 +102,12 @@ Value OnnxGraph::node(const std::string& op, const std::vector<Value>& inputs,
 
 template <class T>
 Value OnnxGraph::stored(TensorType type, const std::vector<std::int64_t>& shape,
-                        const std::vector<T>& numbers, const std::string& name, NumberRule rule) {
+                        const std::vector<T>& numbers, const std::string& name, bool is_trained) {
   onnx::TensorProto& tensor = *graph_->add_initializer();
   tensor.set_name(name);
   tensor.set_data_type(static_cast<int>(type));
   for (const std::int64_t size : shape) tensor.add_dims(size);
-  number_rules_.push_back(rule);
-  if (!ranges_ && rule != NumberRule::kEqual) return name;
+  if (!ranges_ && is_trained) return name;
   // Little-endian, the order of ONNX's raw data and of x86 and ARM.
   tensor.set_raw_data(numbers.data(), numbers.size() * sizeof(T));
   return name;
@@ -118,7 +118,7 @@ Value OnnxGraph::numbers(const Array& array, const std::string& name) {
 }
 
 Value OnnxGraph::trained(const Array& array, const std::string& name) {
-  return stored(TensorType::kFloat, array.shape, array.numbers, place(name), NumberRule::kFinite);
+  return stored(TensorType::kFloat, array.shape, array.numbers, place(name), kTrained);
 }
 
 template <class T>
@@ -158,7 +158,7 @@ Value OnnxGraph::weights(const Array& array, const std::string& name) {
   std::vector<std::uint16_t> halves(array.numbers.size());
   std::transform(array.numbers.begin(), array.numbers.end(), halves.begin(), float16_from_float);
   return to(TensorType::kFloat,
-            stored(TensorType::kFloat16, array.shape, halves, place(name), NumberRule::kFinite));
+            stored(TensorType::kFloat16, array.shape, halves, place(name), kTrained));
 }
 
 Value OnnxGraph::table(const std::vector<std::int32_t>& row, const std::string& name) {
@@ -185,10 +185,10 @@ Value OnnxGraph::rounded(const Value& value) {
   if (!rounds()) return value;
   if (is_known) return name;
   const Rounding rounding = rounding_of(value);
-  const Value scale = stored(TensorType::kFloat, {}, std::vector{rounding.scale}, value + "/scale",
-                             NumberRule::kPositive);
+  const Value scale =
+      stored(TensorType::kFloat, {}, std::vector{rounding.scale}, value + "/scale", kTrained);
   const Value zero =
-      stored(TensorType::kUint8, {}, std::vector{rounding.zero}, value + "/zero", NumberRule::kAny);
+      stored(TensorType::kUint8, {}, std::vector{rounding.zero}, value + "/zero", kTrained);
   const Value bits = node("QuantizeLinear", {value, scale, zero}, {}, value + "/bits");
   return node("DequantizeLinear", {bits, scale, zero}, {}, name);
 }
@@ -210,9 +210,9 @@ OnnxGraph::RoundedWeights OnnxGraph::rounded_weights(const Array& array, const s
     });
   }
   const Value stored_bits =
-      stored(TensorType::kInt8, array.shape, bits, result.value + "/bits", NumberRule::kSevenBits);
+      stored(TensorType::kInt8, array.shape, bits, result.value + "/bits", kTrained);
   const Value scale = stored(TensorType::kFloat, {array.shape.at(0)}, result.scales,
-                             result.value + "/scale", NumberRule::kPositive);
+                             result.value + "/scale", kTrained);
   node("DequantizeLinear", {stored_bits, scale}, {{"axis", std::int64_t{0}}}, result.value);
   return result;
 }
@@ -230,10 +230,8 @@ Value OnnxGraph::rounded_bias(const Array& bias, const std::vector<float>& weigh
         std::lround(std::clamp(number, double{std::numeric_limits<std::int32_t>::min()},
                                double{std::numeric_limits<std::int32_t>::max()})));
   }
-  const Value stored_bits =
-      stored(TensorType::kInt32, bias.shape, bits, whole + "/bits", NumberRule::kAny);
-  const Value scale =
-      stored(TensorType::kFloat, bias.shape, scales, whole + "/scale", NumberRule::kPositive);
+  const Value stored_bits = stored(TensorType::kInt32, bias.shape, bits, whole + "/bits", kTrained);
+  const Value scale = stored(TensorType::kFloat, bias.shape, scales, whole + "/scale", kTrained);
   return node("DequantizeLinear", {stored_bits, scale}, {{"axis", std::int64_t{0}}}, whole);
 }
 

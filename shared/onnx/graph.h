@@ -27,16 +27,6 @@ struct Array {
   std::vector<float> numbers{};
 };
 
-// Rule for the numbers of a stored tensor. A graph that is built to be compared with a file
-// (onnx_check.h) knows all numbers but those of the trained weights.
-enum class NumberRule {
-  kEqual,      // the numbers that are stored
-  kFinite,     // f32 or f16
-  kPositive,   // finite f32 above 0: scales
-  kSevenBits,  // i8 in -63..63
-  kAny,
-};
-
 // ONNX's element types (TensorProto.DataType); part of that format.
 enum class TensorType { kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kFloat16 = 10 };
 
@@ -152,8 +142,6 @@ class OnnxGraph {
   // Returns the whole model.
   onnx::ModelProto finish(const std::string& name, const std::string& description,
                           const OnnxMetadata& metadata) const;
-  // Returns the rule for the numbers of each stored tensor, in the model's order.
-  const std::vector<NumberRule>& number_rules() const { return number_rules_; }
 
  private:
   std::string fresh_name(const std::string& op);
@@ -164,8 +152,7 @@ class OnnxGraph {
   Rounding rounding_of(const Value& value) const;
   template <class T>
   Value stored(TensorType type, const std::vector<std::int64_t>& shape,
-               const std::vector<T>& numbers, const std::string& name,
-               NumberRule rule = NumberRule::kEqual);
+               const std::vector<T>& numbers, const std::string& name, bool is_trained = false);
   template <class T>  // float or std::int64_t
   Value constant(const char* kind, const std::vector<std::int64_t>& shape,
                  const std::vector<T>& numbers);
@@ -175,7 +162,6 @@ class OnnxGraph {
   std::unique_ptr<onnx::GraphProto> graph_;
   WeightType weight_type_;
   std::optional<ValueRanges> ranges_;
-  std::vector<NumberRule> number_rules_{};
   std::vector<Value> rounded_values_{};
   std::string scope_{};
   int node_count_ = 0;

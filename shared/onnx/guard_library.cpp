@@ -20,7 +20,7 @@ namespace {
 
 template <typename Work>
 int result_of(const Work& work, char* message, std::size_t message_bytes) {
-  const auto tell = [&](int code, std::string_view text) {
+  const auto report = [&](int code, std::string_view text) {
     if (message_bytes > 0) {
       const std::size_t size = std::min(text.size(), message_bytes - 1);
       std::memcpy(message, text.data(), size);
@@ -30,13 +30,13 @@ int result_of(const Work& work, char* message, std::size_t message_bytes) {
   };
   try {
     work();
-    return tell(0, "");
+    return report(0, "");
   } catch (const retina::Error& error) {
-    return tell(retina::exit_code(error.kind()), error.what());
+    return report(retina::exit_code(error.kind()), error.what());
   } catch (const std::bad_alloc&) {
-    return tell(70, "there is no memory for it");
+    return report(70, "there is no memory for it");
   } catch (const std::exception& error) {
-    return tell(70, error.what());
+    return report(70, error.what());
   }
 }
 

@@ -1,14 +1,8 @@
 #include "shared/onnx/onnx_check.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <vector>
 
 #include "shared/base/error.h"
-#include "shared/base/file.h"
-#include "shared/onnx/difference.h"
 #include "shared/onnx/onnx_file.h"
 #include "shared/onnx/onnx_model.h"
 #include "shared/onnx/wire.h"
@@ -19,7 +13,10 @@ using namespace onnx_field;
 
 namespace {
 
-// --- The wanted graph ---------------------------------------------------------------------------
+constexpr const char* kGraph = "graph";
+constexpr const char* kHint =
+    "convert the checkpoint with this version's retina-convert; retina-eval --detections scores "
+    "what any model found";
 
 // Gives tensors of the shapes that the graph wants, without numbers.
 class NoNumbers : public NetworkArrays {
@@ -37,8 +34,8 @@ class NoNumbers : public NetworkArrays {
   Array row(const std::string&, std::int64_t count) const override { return {.shape = {count}}; }
 };
 
-std::uint64_t element_bytes(std::uint64_t type) {
-  switch (static_cast<TensorType>(type)) {
+std::uint64_t element_bytes(TensorType type) {
+  switch (type) {
     case TensorType::kFloat:
     case TensorType::kInt32:
       return 4;
@@ -48,111 +45,21 @@ std::uint64_t element_bytes(std::uint64_t type) {
       return 2;
     case TensorType::kInt8:
     case TensorType::kUint8:
-      return 1;
+      break;
   }
   return 1;
 }
 
-// Returns the wanted form of a TensorProto of our draft.
-WantedTensor wanted_tensor(std::string_view tensor, NumberRule rule) {
-  WantedTensor want{.name = std::string(text_of(tensor, kTensorName)), .rule = rule};
-  WireReader reader(tensor);
-  std::uint64_t element_count = 1, type = 0;
-  while (const auto field = reader.next()) {
-    if (field->number == kTensorRaw) {
-      want.numbers = field->bytes;
-      continue;
-    }
-    if (field->number == kTensorDims) element_count *= field->varint;
-    if (field->number == kTensorType) type = field->varint;
-    want.begin += field->encoded;
-  }
-  want.number_bytes = element_count * element_bytes(type);
-  want.is_half = type == static_cast<std::uint64_t>(TensorType::kFloat16);
-  return want;
-}
-
-// --- Numbers ------------------------------------------------------------------------------------
-
-template <class T, class Accept>
-bool all_of_numbers(std::string_view bytes, Accept accept) {
-  constexpr std::size_t kBlock = 1024;
-  T block[kBlock];
-  for (std::size_t place = 0; place < bytes.size(); place += sizeof block) {
-    const std::size_t size = std::min(sizeof block, bytes.size() - place);
-    std::memcpy(block, bytes.data() + place, size);
-    bool fits = true;
-    for (std::size_t i = 0; i < size / sizeof(T); ++i) fits &= accept(block[i]);
-    if (!fits) return false;
-  }
-  return true;
-}
-
-// Returns nullptr if the numbers satisfy the rule, else how they break it.
-const char* broken_rule(const WantedTensor& want, std::string_view numbers) {
-  switch (want.rule) {
-    case NumberRule::kEqual:
-      return numbers == want.numbers ? nullptr : "has other numbers than retina-convert's";
-    case NumberRule::kFinite: {
-      const bool finite =
-          want.is_half ? all_of_numbers<std::uint16_t>(
-                             numbers, [](std::uint16_t bits) { return (bits & 0x7C00) != 0x7C00; })
-                       : all_of_numbers<std::uint32_t>(numbers, [](std::uint32_t bits) {
-                           return (bits & 0x7F800000) != 0x7F800000;
-                         });
-      return finite ? nullptr : "has a number that is not finite";
-    }
-    case NumberRule::kPositive: {
-      const bool positive = all_of_numbers<float>(numbers, [](float number) {
-        return number > 0 && number <= std::numeric_limits<float>::max();
-      });
-      return positive ? nullptr : "has a scale that is not a finite number above 0";
-    }
-    case NumberRule::kSevenBits: {
-      const bool fits = all_of_numbers<std::int8_t>(
-          numbers, [](std::int8_t number) { return number >= -63 && number <= 63; });
-      return fits ? nullptr : "has a number outside -63..63";
-    }
-    case NumberRule::kAny:
-      return nullptr;
-  }
-  return nullptr;
-}
-
-// Protobuf's own limit of a file.
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
-
-}  // namespace
-
-struct OnnxPattern::Parts {
-  struct WantedField {
-    std::uint32_t number;
-    std::string bytes;  // of a field of the graph, its content
-  };
-  std::vector<WantedField> before{}, behind{};  // the graph: encoded fields of the model
-  std::vector<WantedField> graph{};             // its fields in order
-  std::vector<WantedTensor> tensors{};          // those of the graph, in the same order
-  std::uint64_t graph_bytes = 0;
-
-  std::optional<std::string> graph_difference(std::string_view got) const;
-};
-
-OnnxPattern::OnnxPattern(const InferenceHeader& header, const std::string& subject) {
+void check_header(const InferenceHeader& header, const ModelConfig& config,
+                  const std::string& subject) {
   const auto refuse = [&](const std::string& problem) {
-    throw Error(ErrorKind::kData, cat(subject, ": ", problem),
-                "convert the checkpoint with this version's retina-convert");
+    throw Error(ErrorKind::kData, cat(subject, ": its header is of no model: ", problem), kHint);
   };
-  const ModelConfig config = model_config_of(header.config_json, subject);
-  if (config.task != header.task) {
-    refuse(cat("is a model for ", word_of(kTasks, header.task), " by its header and for ",
-               word_of(kTasks, config.task), " by its config"));
-  }
+  if (config.task != header.task) refuse("two tasks");
   if (header.categories.size() != static_cast<std::size_t>(config.class_count)) {
-    refuse(cat("names ", header.categories.size(), " classes (want ", config.class_count, ")"));
+    refuse(cat(header.categories.size(), " names of ", config.class_count, " classes"));
   }
-  if (header.task == Task::kClassification && !header.form.postprocess) {
-    refuse("is a classifier without postprocess, which there is not");
-  }
+  if (config.task == Task::kClassification && !header.form.postprocess) refuse("its form");
   try {
     PostprocessOptions{.score_threshold = header.score_threshold,
                        .nms_threshold = header.nms_threshold,
@@ -161,164 +68,102 @@ OnnxPattern::OnnxPattern(const InferenceHeader& header, const std::string& subje
   } catch (const Error& error) {
     refuse(error.what());
   }
-  // The draft without numbers is cut into fields, which difference() compares one by one.
+}
+
+std::string name_of(const WireField& graph_part) {
+  switch (graph_part.number) {
+    case kGraphNode:
+      return cat("node ", first_field(graph_part.bytes, kNodeName));
+    case kGraphInitializer:
+      return cat("tensor ", first_field(graph_part.bytes, kTensorName));
+    case kGraphName:
+      return "graph's name";
+    default:
+      return cat("value ", first_field(graph_part.bytes, kValueName));
+  }
+}
+
+}  // namespace
+
+// Returns the piece of a tensor, whose trained numbers a draft lacks.
+OnnxPattern::Piece OnnxPattern::piece_of(const std::string& name, std::string_view tensor,
+                                         std::string_view encoded) {
+  std::uint64_t number_bytes = 1;
+  WireReader reader(tensor);
+  while (const auto field = reader.next()) {
+    if (field->number == kTensorRaw) return {.name = name, .bytes = std::string(encoded)};
+    if (field->number == kTensorDims) number_bytes *= field->varint;
+    if (field->number == kTensorType) {
+      number_bytes *= element_bytes(static_cast<TensorType>(field->varint));
+    }
+  }
+  const std::string begin = cat(tensor, wire_prefix(kTensorRaw, number_bytes));
+  return {.name = name,
+          .bytes = cat(wire_prefix(kGraphInitializer, begin.size() + number_bytes), begin),
+          .trained_bytes = number_bytes};
+}
+
+OnnxPattern::OnnxPattern(const InferenceHeader& header, const std::string& subject) {
+  check_header(header, model_config_of(header.config_json, subject), subject);
   const OnnxModel draft = draft_onnx_model(header, NoNumbers(), /*ranges=*/std::nullopt);
-  auto parts = std::make_unique<Parts>();
-  file_bytes_ = kOnnxSealBytes;
   WireReader model(draft.bytes);
   while (const auto field = model.next()) {
     if (field->number != kModelGraph) {
-      file_bytes_ += field->encoded.size();
-      (field->number < kModelGraph ? parts->before : parts->behind)
-          .push_back({.number = field->number, .bytes = std::string(field->encoded)});
+      pieces_.push_back(
+          {.name = cat("field ", field->number), .bytes = std::string(field->encoded)});
       continue;
     }
+    const std::size_t place = pieces_.size();
+    pieces_.push_back({.name = kGraph});
+    std::uint64_t graph_bytes = 0;
     WireReader graph(field->bytes);
     while (const auto part = graph.next()) {
-      std::uint64_t size_bytes = part->bytes.size();
-      if (part->number == kGraphInitializer) {
-        parts->tensors.push_back(
-            wanted_tensor(part->bytes, draft.number_rules[parts->tensors.size()]));
-        size_bytes = parts->tensors.back().size_bytes();
-      }
-      parts->graph.push_back({.number = part->number, .bytes = std::string(part->bytes)});
-      parts->graph_bytes += wire_bytes(part->number, size_bytes);
+      const bool is_tensor = part->number == kGraphInitializer;
+      pieces_.push_back(is_tensor
+                            ? piece_of(name_of(*part), part->bytes, part->encoded)
+                            : Piece{.name = name_of(*part), .bytes = std::string(part->encoded)});
+      graph_bytes += pieces_.back().bytes.size() + pieces_.back().trained_bytes;
     }
-    file_bytes_ += wire_bytes(kModelGraph, parts->graph_bytes);
+    pieces_[place].bytes = wire_prefix(kModelGraph, graph_bytes);
   }
-  parts_ = std::move(parts);
 }
 
-OnnxPattern::~OnnxPattern() = default;
-
-std::optional<std::string> OnnxPattern::Parts::graph_difference(std::string_view got) const {
-  WireReader reader(got);
-  std::size_t node_count = 0, tensor_count = 0;
-  for (const WantedField& want : graph) {
-    // The part of the file that is checked next, in words.
-    const std::optional<WireField> field = reader.next();
-    const bool is_tensor = want.number == kGraphInitializer;
-    const std::string what = want.number == kGraphNode ? cat("node ", ++node_count)
-                             : want.number == kGraphName
-                                 ? cat("name behind its ", node_count, " nodes")
-                             : is_tensor ? cat("tensor ", ++tensor_count)
-                                         : cat(want.number == kGraphInput ? "input " : "output ",
-                                               quoted_name(text_of(want.bytes, kValueName)));
-    if (!field || field->number != want.number || !field->has_length) {
-      return cat("the graph has no ", what, " where retina-convert's has one");
-    }
-    const std::string_view message = field->bytes;
-    if (field->encoded.size() != wire_bytes(want.number, message.size())) {
-      return what + " is encoded differently";
-    }
-    // A tensor's numbers may differ, as its rule says.
-    if (is_tensor) {
-      const WantedTensor& tensor = tensors[tensor_count - 1];
-      const std::string start = tensor.begin + wire_prefix(kTensorRaw, tensor.number_bytes);
-      if (message.size() != tensor.size_bytes() || !message.starts_with(start)) {
-        return tensor_difference(tensor_count - 1, message, tensor);
-      }
-      const char* const broken = broken_rule(tensor, message.substr(start.size()));
-      if (broken != nullptr) return cat("tensor ", quoted_name(tensor.name), ": ", broken);
-      continue;
-    }
-    if (message == want.bytes) continue;
-    if (want.number == kGraphNode) return node_difference(node_count - 1, message, want.bytes);
-    if (want.number == kGraphName) {
-      return cat("the graph is called ", quoted_name(message), ", want ", want.bytes);
-    }
-    return what + ": has another name, type or shape";
-  }
-  if (const auto field = reader.next()) {
-    return cat("the graph goes on where retina-convert's ends (field ", field->number, ")");
-  }
-  if (!reader.rest().empty()) return "the graph does not end where retina-convert's ends";
-  return std::nullopt;
+std::uint64_t OnnxPattern::file_bytes() const {
+  std::uint64_t sum = kOnnxSealBytes;
+  for (const Piece& piece : pieces_) sum += piece.bytes.size() + piece.trained_bytes;
+  return sum;
 }
 
 std::optional<std::string> OnnxPattern::difference(std::string_view file) const {
-  WireReader reader(file);
-  const auto expect = [&](const Parts::WantedField& want) -> std::optional<std::string> {
-    const std::optional<WireField> field = reader.next();
-    if (field && field->encoded == want.bytes) return std::nullopt;
-    const std::string name = model_field_name(want.number);
-    if (!field) return cat("has no ", name);
-    if (field->number != want.number)
-      return cat("has ", model_field_name(field->number), ", want ", name);
-    WireReader wanted(want.bytes);
-    if (want.number == kModelMetadata) {
-      const std::string_view key = text_of(wanted.next()->bytes, kEntryKey);
-      const std::string_view got = text_of(field->bytes, kEntryKey);
-      if (got == key) return cat("its metadata ", key, " are not what retina-convert writes");
-      return cat("has the metadata ", quoted_name(got), ", want ", key);
+  std::optional<std::string> found;
+  for (const auto& [name, bytes, trained_bytes] : pieces_) {
+    if (!file.starts_with(bytes)) {
+      found = cat("its ", name, " is not as retina-convert writes it");
+      // A graph of another size: the part of it that differs says more.
+      const auto graph = WireReader(file).next();
+      if (name != kGraph || !graph || graph->number != kModelGraph) return found;
+      file.remove_prefix(graph->encoded.size() - graph->bytes.size());
+      continue;
     }
-    return name + " is not retina-convert's";
-  };
-  for (const Parts::WantedField& want : parts_->before) {
-    if (auto problem = expect(want)) return problem;
+    file.remove_prefix(bytes.size());
+    file.remove_prefix(std::min<std::uint64_t>(file.size(), trained_bytes));
   }
-  // The graph may be cut off: only a part of a larger file is read.
-  const std::optional<WireStart> start = wire_start(reader.rest());
-  if (!start || start->number != kModelGraph || !start->has_length) return "has no graph";
-  const auto start_bytes = static_cast<std::size_t>(start->start_bytes);
-  const std::string_view graph =
-      reader.rest().substr(start_bytes, static_cast<std::size_t>(start->length_bytes));
-  if (auto problem = parts_->graph_difference(graph)) return problem;
-  if (!reader.rest().starts_with(wire_prefix(kModelGraph, parts_->graph_bytes)) || !reader.next()) {
-    return "the graph is encoded differently";
-  }
-  for (const Parts::WantedField& want : parts_->behind) {
-    if (auto problem = expect(want)) return problem;
-  }
-  if (file.size() != file_bytes_) {
-    return cat("has ", file.size() < file_bytes_ ? "less" : "more",
-               " behind its metadata than a seal");
-  }
-  return std::nullopt;
-}
-
-void CheckedModel::throw_if_foreign(const std::string& path) const {
-  if (problem.empty()) return;
-  throw Error(ErrorKind::kData, cat(path, ": ", problem),
-              is_broken ? cat("copy the file again; or ", kForeignModelHint) : kForeignModelHint);
-}
-
-CheckedModel read_onnx_model(const std::string& path) {
-  const FileReader file(path);
-  CheckedModel checked;
-  std::optional<OnnxPattern> pattern;
-  try {
-    checked.header = peek_inference_header(path);
-    pattern.emplace(checked.header, path);
-  } catch (const Error& error) {
-    // The reason for a damaged header is a damaged file.
-    if (error.kind() == ErrorKind::kData && is_of_retina_convert(path)) check_onnx_seal(path);
-    throw;
-  }
-  // One byte more shows whether the file goes on.
-  const std::uint64_t most_bytes = std::min(pattern->file_bytes(), kMostFileBytes) + 1;
-  checked.bytes.resize(
-      static_cast<std::size_t>(std::min<std::uint64_t>(file.size_bytes(), most_bytes)));
-  checked.bytes.resize(file.read_at(0, checked.bytes.data(), checked.bytes.size()));
-  const std::optional<std::string> difference = pattern->difference(checked.bytes);
-  std::string broken;
-  if (!difference) {
-    broken = onnx_seal_problem(std::string_view(checked.bytes));
-  } else if (file.size_bytes() <= kMostFileBytes) {
-    broken = onnx_seal_problem(path);
-  }
-  checked.is_broken = !broken.empty();
-  checked.problem = checked.is_broken ? broken : difference.value_or("");
-  return checked;
+  if (!found && file.size() != kOnnxSealBytes) found = "does not end as retina-convert's files do";
+  return found;
 }
 
 InferenceHeader check_onnx_model(std::string_view file, const std::string& subject) {
-  check_onnx_seal(file, subject);
-  InferenceHeader header = peek_inference_header(file, subject);
+  InferenceHeader header = read_inference_header(file, subject);
   if (const auto difference = OnnxPattern(header, subject).difference(file)) {
-    throw Error(ErrorKind::kData, cat(subject, ": ", *difference), kForeignModelHint);
+    throw Error(ErrorKind::kData, cat(subject, ": ", *difference), kHint);
   }
   return header;
+}
+
+CheckedModel read_onnx_model(const std::string& path) {
+  CheckedModel model{.bytes = read_onnx_file(path)};
+  model.header = check_onnx_model(model.bytes, path);
+  return model;
 }
 
 }  // namespace retina

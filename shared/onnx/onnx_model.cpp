@@ -88,7 +88,6 @@ onnx::ModelProto draft(const InferenceHeader& header, const NetworkArrays& array
   const std::string what = cat(detects ? "RetinaNet with " : "", config.backbone, ", ",
                                config.class_count, " classes: u8 RGB images of ", size, " in, ",
                                detects ? "boxes in their pixels out" : "probabilities out");
-  made.number_rules = graph.number_rules();
   made.rounded_values = graph.rounded_values();
   return graph.finish(detects ? "RetinaNet" : "Classifier", what, metadata_of(header));
 }

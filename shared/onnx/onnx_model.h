@@ -13,7 +13,6 @@ namespace retina {
 
 struct OnnxModel {
   std::string bytes{};                        // a ModelProto, without seal
-  std::vector<NumberRule> number_rules{};     // of each stored tensor, in the model's order
   std::vector<std::string> rounded_values{};  // tensors that int8 rounds, by their names
 };
 
@@ -25,8 +24,7 @@ OnnxModel write_onnx_model(const InferenceHeader& header, const NetworkArrays& a
                            const ValueRanges& ranges);
 
 // Writes the model without the checks. If `ranges` are unset the arrays need no numbers, and
-// tensors are stored without those that their rules leave open: for comparisons with a file
-// (onnx_check.h).
+// trained tensors are stored without theirs: for comparisons with a file (onnx_check.h).
 OnnxModel draft_onnx_model(const InferenceHeader& header, const NetworkArrays& arrays,
                            const std::optional<ValueRanges>& ranges);
 

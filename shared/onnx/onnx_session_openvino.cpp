@@ -13,7 +13,7 @@ constexpr const char* kConvertAgain =
 
 // Calls `use`; an exception of the runtime becomes kData with its reason.
 template <class Use>
-auto told(const std::string& subject, const char* problem, const Use& use) {
+auto with_reason(const std::string& subject, const char* problem, const Use& use) {
   try {
     return use();
   } catch (const Error&) {
@@ -32,7 +32,7 @@ class OpenVinoSession : public OnnxSession {
   OpenVinoSession(const std::string& model, std::string subject, int thread_count,
                   const std::vector<std::string>& more_outputs)
       : subject_(std::move(subject)) {
-    told(subject_, "OpenVINO cannot load it", [&] {
+    with_reason(subject_, "OpenVINO cannot load it", [&] {
       static ov::Core core;
       const std::shared_ptr<ov::Model> read = core.read_model(model, ov::Tensor());
       for (const std::string& name : more_outputs) read->add_output(name);
@@ -45,7 +45,7 @@ class OpenVinoSession : public OnnxSession {
 
   std::vector<OnnxOutput> run(const OnnxImages& images) override {
     const auto size = [](std::int64_t number) { return static_cast<std::size_t>(number); };
-    return told(subject_, "OpenVINO cannot run it", [&] {
+    return with_reason(subject_, "OpenVINO cannot run it", [&] {
       const ov::Shape shape{size(images.count), 3, size(images.height), size(images.width)};
       // The runtime only reads the pixels.
       request_.set_input_tensor(

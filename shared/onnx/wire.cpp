@@ -28,53 +28,38 @@ std::string varint(std::uint64_t number) {
 
 }  // namespace
 
-std::optional<WireStart> wire_start(std::string_view bytes) {
-  constexpr std::uint64_t kMostLength = std::uint64_t{1} << 62;  // sums do not overflow
-  std::string_view rest = bytes;
+std::optional<WireField> WireReader::next() {
+  std::string_view rest = rest_;
   const std::optional<std::uint64_t> tag = take_varint(rest);
   if (!tag || *tag >> 3 == 0 || *tag >> 32 != 0) return std::nullopt;
-  WireStart start{.number = static_cast<std::uint32_t>(*tag >> 3)};
-  switch (*tag & 7) {
-    case kFixed64:
-      start.length_bytes = 8;
-      break;
-    case kFixed32:
-      start.length_bytes = 4;
-      break;
-    case kVarint:
-    case kLength: {
-      const std::optional<std::uint64_t> number = take_varint(rest);
-      start.has_length = (*tag & 7) == kLength;
-      if (!number || (start.has_length && *number > kMostLength)) return std::nullopt;
-      (start.has_length ? start.length_bytes : start.varint) = *number;
-      break;
-    }
-    default:
-      return std::nullopt;
+  const auto type = static_cast<WireType>(*tag & 7);
+  WireField field{.number = static_cast<std::uint32_t>(*tag >> 3), .has_length = type == kLength};
+  std::uint64_t content_bytes = type == kFixed64 ? 8 : type == kFixed32 ? 4 : 0;
+  if (type == kVarint || type == kLength) {
+    const std::optional<std::uint64_t> number = take_varint(rest);
+    if (!number) return std::nullopt;
+    (type == kLength ? content_bytes : field.varint) = *number;
+  } else if (content_bytes == 0) {
+    return std::nullopt;
   }
-  start.start_bytes = bytes.size() - rest.size();
-  start.size_bytes = start.start_bytes + start.length_bytes;
-  return start;
+  if (content_bytes > rest.size()) return std::nullopt;
+  field.bytes = rest.substr(0, static_cast<std::size_t>(content_bytes));
+  rest.remove_prefix(field.bytes.size());
+  field.encoded = rest_.substr(0, rest_.size() - rest.size());
+  rest_ = rest;
+  return field;
 }
 
-std::optional<WireField> WireReader::next() {
-  const std::optional<WireStart> start = wire_start(rest_);
-  if (!start || start->size_bytes > rest_.size()) return std::nullopt;
-  const std::string_view encoded = rest_.substr(0, static_cast<std::size_t>(start->size_bytes));
-  rest_.remove_prefix(encoded.size());
-  return WireField{.number = start->number,
-                   .has_length = start->has_length,
-                   .varint = start->varint,
-                   .bytes = encoded.substr(static_cast<std::size_t>(start->start_bytes)),
-                   .encoded = encoded};
+std::string_view first_field(std::string_view message, std::uint32_t number) {
+  WireReader reader(message);
+  while (const auto field = reader.next()) {
+    if (field->number == number) return field->bytes;
+  }
+  return {};
 }
 
 std::string wire_prefix(std::uint32_t number, std::uint64_t length_bytes) {
   return varint(std::uint64_t{number} << 3 | kLength) + varint(length_bytes);
-}
-
-std::uint64_t wire_bytes(std::uint32_t number, std::uint64_t length_bytes) {
-  return wire_prefix(number, length_bytes).size() + length_bytes;
 }
 
 }  // namespace retina

@@ -10,6 +10,7 @@
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -40,15 +41,8 @@ class RunFolder : public testing::Test {
     EXPECT_THAT(path, testing::StartsWith(run_ + "/"));
     return path.substr(run_.size() + 1);
   }
-  ErrorKind refusal(const std::string& text) const {
-    try {
-      const std::string path = resolve_checkpoint(run_);
-      ADD_FAILURE() << "accepted " << path;
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr(text));
-      return error.kind();
-    }
-    return ErrorKind::kInternal;
+  void expect_refused(ErrorKind kind, const std::string& text) const {
+    EXPECT_THAT(refusal_of(kind, [&] { resolve_checkpoint(run_); }), HasSubstr(text));
   }
 
   RunFolder() { make_folder(run_); }
@@ -56,13 +50,10 @@ class RunFolder : public testing::Test {
   const std::string run_ = folder_ / "run";
 };
 
-TEST_F(RunFolder, StandsForItsBestCheckpoint) {
+TEST_F(RunFolder, StandsForItsBestCheckpointOrItsLastOneWithoutValidation) {
   write_index(run_, {add(1, 0.1), add(2, 0.3), add(3, 0.3), add(4, 0.2)});
   EXPECT_EQ(chosen(), "checkpoint-02.pt");
-}
-
-TEST_F(RunFolder, StandsForItsLastCheckpointWithoutValidation) {
-  write_index(run_, {add(1, {}), add(2, {}), add(10, {})});
+  write_index(run_, {add(1, {}), add(2, {}), add(3, {}), add(4, {}), add(10, {})});
   EXPECT_EQ(chosen(), "checkpoint-10.pt");
 }
 
@@ -94,7 +85,7 @@ TEST_F(RunFolder, WithoutAWholeCheckpointIsBadData) {
   write_index(run_, {add(1, 0.1), add(2, {})});
   damage("checkpoint-01.pt");
   damage("checkpoint-02.pt");
-  EXPECT_EQ(refusal("no checkpoint of this run is intact"), ErrorKind::kData);
+  expect_refused(ErrorKind::kData, "no checkpoint of this run is intact");
 }
 
 // A link to nowhere is listed and cannot be read, as what its run removes in between.
@@ -106,7 +97,7 @@ TEST_F(RunFolder, ACheckpointThatVanishesMeanwhileIsNoneOfIts) {
 
 TEST_F(RunFolder, WithoutCheckpointsIsMissingInput) {
   write_file_atomically(run_ + "/model.pt", "x");
-  EXPECT_EQ(refusal("a folder without checkpoints"), ErrorKind::kNoInput);
+  expect_refused(ErrorKind::kNoInput, "a folder without checkpoints");
 }
 
 TEST_F(RunFolder, AFileStandsForItself) {

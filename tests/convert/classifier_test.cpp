@@ -23,34 +23,10 @@
 namespace retina {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
 constexpr double kSpread = 8;  // of the scores
-
-std::string refusal(const ConvertOptions& options, ErrorKind kind) {
-  return refusal_of(kind, [&] { convert(options); });
-}
-
-class ClassifierArchitectures : public testing::TestWithParam<const char*> {};
-
-// convert() ends with the verification: an error is a difference.
-TEST_P(ClassifierArchitectures, TheWrittenModelEqualsTheCheckpoint) {
-  const TestFolder folder;
-  save_checkpoint(folder / "c.pt",
-                  random_checkpoint(small_classifier_config(GetParam()), 7, kSpread));
-  ConvertOptions options = options_in(folder);
-  options.verification_image_count = 3;
-  EXPECT_THAT(convert(options),
-              HasSubstr(has_onnx_runtime() ? "verification: 3 images, the same best class on 3"
-                                           : "verification: ONNX's own checker only"));
-  EXPECT_EQ(read_inference_header(options.output).task, Task::kClassification);
-}
-
-INSTANTIATE_TEST_SUITE_P(, ClassifierArchitectures,
-                         testing::Values("resnet18", "resnet50", "resnext50_32x4d",
-                                         "regnet_x_400mf", "mobilenet_v3_large", "cifar-cnn"));
 
 std::vector<Image> images_of_odd_sizes() {
   std::vector<Image> images;
@@ -123,46 +99,6 @@ TEST(ConvertedClassifier, GivesEachImagesProbabilitiesWhateverItsBatch) {
       << "a model that always says the same proves nothing";
 }
 
-TEST(ConvertedClassifier, TheFileTellsClassesAndConfiguration) {
-  const TestFolder folder;
-  const Checkpoint checkpoint = random_checkpoint(small_classifier_config(), 1);
-  save_checkpoint(folder / "c.pt", checkpoint);
-  convert(options_in(folder));
-  const InferenceHeader header = read_inference_header(folder / "m.onnx");
-  EXPECT_EQ(header.config_json, checkpoint.config_json);
-  EXPECT_EQ(header.categories.at(2).name, "class 2");
-  const std::string bytes = read_file(folder / "m.onnx");
-  EXPECT_THAT(bytes, AllOf(HasSubstr("class 0\nclass 1\nclass 2"), HasSubstr("1\n11\n21")));
-  EXPECT_THAT(bytes, Not(HasSubstr("score_threshold")));
-}
-
-TEST(ConvertedClassifier, TheSameCommandAgainChangesNothingAndAnotherCheckpointIsRefused) {
-  const TestFolder folder;
-  save_checkpoint(folder / "c.pt", random_checkpoint(small_classifier_config(), 1));
-  const ConvertOptions options = options_in(folder);
-  convert(options);
-  const std::string bytes = read_file(options.output);
-  EXPECT_THAT(convert(options), HasSubstr("already exists"));
-  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
-  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("checkpoint (was "));
-  EXPECT_EQ(read_file(options.output), bytes);
-}
-
-TEST(ConvertedClassifier, OptionsOfDetectorsAreRefusedByName) {
-  const TestFolder folder;
-  save_checkpoint(folder / "c.pt", random_checkpoint(small_classifier_config(), 1));
-  ConvertOptions options = options_in(folder);
-  options.score_threshold = PostprocessOptions{}.score_threshold;
-  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("--score-threshold: has no effect"));
-  options = options_in(folder);
-  options.max_detections = 5;
-  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("--max-detections: has no effect"));
-  options = options_in(folder);
-  options.nms_threshold = 0.4;
-  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("--nms-threshold: has no effect"));
-  EXPECT_FALSE(path_exists(options.output));
-}
-
 // A model whose weights are not the checkpoint's must not pass.
 TEST(ClassifierVerification, FindsASmallChangeOfOneWeight) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
@@ -205,14 +141,11 @@ TEST(ConvertedClassifier, ACheckpointThatIsNotFiniteIsBadDataByItsTensor) {
               HasSubstr("c.pt: tensor fc.bias has values that are not finite (got 1 of 3"));
 }
 
-TEST(InferenceHeader, OfADetectorTellsItsThresholds) {
+TEST(InferenceHeader, IsTheFormatsText) {
   EXPECT_EQ(InferenceHeader{}.to_json(),
             R"({"format_version":3,"task":"detection","checkpoint":"0000000000000000",)"
             R"("onnx":{"weights":"f32","postprocess":true},"score_threshold":0.05,)"
             R"("nms_threshold":0.5,"max_detections":300,"config":"{}","categories":[]})");
-}
-
-TEST(InferenceHeader, OfAClassifierTellsItsTaskAndNoThresholds) {
   const std::string json = InferenceHeader{.task = Task::kClassification}.to_json();
   EXPECT_THAT(json, HasSubstr(R"("format_version":3,"task":"classification")"));
   EXPECT_THAT(json, Not(HasSubstr("threshold")));

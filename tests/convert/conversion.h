@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "convert/convert.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -18,6 +19,11 @@ inline ConvertOptions options_in(const TestFolder& folder) {
   options.output = folder / "m.onnx";
   options.verification_image_count = 1;
   return options;
+}
+
+// What convert() says when it refuses.
+inline std::string refusal(const ConvertOptions& options, ErrorKind kind) {
+  return refusal_of(kind, [&] { convert(options); });
 }
 
 }  // namespace retina

@@ -39,61 +39,47 @@ testing::Matcher<std::string> verification(const std::string& words) {
   return HasSubstr(has_onnx_runtime() ? words : "verification: ONNX's own checker only");
 }
 
-ErrorKind kind_of(const ConvertOptions& options, std::string* message = nullptr) {
-  try {
-    convert(options);
-  } catch (const Error& error) {
-    if (message != nullptr) *message = cat(error.what(), "; hint: ", error.hint());
-    return error.kind();
-  }
-  ADD_FAILURE() << "no error";
-  return ErrorKind::kInternal;
-}
-
-struct Architecture {
-  std::string backbone;
-  Norm norm;
-  HeadNorm head_norm;
-  bool p6_from_c5;
-  double norm_eps;
-};
-
-// Names the test's entries.
-void PrintTo(const Architecture& architecture, std::ostream* out) {
-  *out << architecture.backbone << " " << word_of(kNorms, architecture.norm) << " "
-       << word_of(kHeadNorms, architecture.head_norm) << " eps " << architecture.norm_eps;
-}
-
-class ConvertArchitectures : public testing::TestWithParam<Architecture> {};
-
-// convert() ends with the verification: an error is a difference. The counts show that it compared.
-TEST_P(ConvertArchitectures, TheWrittenModelEqualsTheCheckpoint) {
-  const auto& [backbone, norm, head_norm, p6_from_c5, norm_eps] = GetParam();
-  const TestFolder folder;
+ModelConfig detector(const char* backbone, bool is_v2, double norm_eps) {
   ModelConfig config = small_config();
   config.backbone = backbone;
-  config.norm = norm;
-  config.head_norm = head_norm;
-  config.p6_from_c5 = p6_from_c5;
+  config.norm = is_v2 ? Norm::kBatch : Norm::kFrozen;
+  config.head_norm = is_v2 ? HeadNorm::kGroup : HeadNorm::kNone;
+  config.p6_from_c5 = is_v2;
   config.norm_eps = norm_eps;
-  save_checkpoint(folder / "c.pt", random_checkpoint(config, 7));
-  ConvertOptions options = options_in(folder);
-  options.verification_image_count = 3;
-  EXPECT_THAT(convert(options), verification("verification: 3 images"));
-  EXPECT_EQ(read_inference_header(options.output).task, Task::kDetection);
+  return config;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    , ConvertArchitectures,
-    testing::Values(Architecture{"resnet18", Norm::kBatch, HeadNorm::kGroup, true, 1e-5},
-                    Architecture{"resnet18", Norm::kFrozen, HeadNorm::kNone, false, 0.0},
-                    Architecture{"resnet50", Norm::kFrozen, HeadNorm::kNone, false, 1e-5},
-                    Architecture{"resnet50", Norm::kBatch, HeadNorm::kGroup, true, 1e-3},
-                    Architecture{"resnext50_32x4d", Norm::kFrozen, HeadNorm::kNone, false, 1e-5},
-                    Architecture{"wide_resnet50_2", Norm::kBatch, HeadNorm::kGroup, false, 1e-5},
-                    Architecture{"regnet_x_800mf", Norm::kBatch, HeadNorm::kGroup, true, 1e-5},
-                    Architecture{"mobilenet_v3_large", Norm::kBatch, HeadNorm::kGroup, true,
-                                 1e-3}));
+// convert() ends with the verification: an error is a difference. The counts show that it compared.
+TEST(Convert, TheWrittenModelOfAnyArchitectureEqualsTheCheckpoint) {
+  ModelConfig narrow = detector("wide_resnet50_2", true, 1e-5);
+  narrow.p6_from_c5 = false;
+  narrow.fpn_channels = 96;
+  narrow.head_convs = 2;
+  ModelConfig one_anchor = detector("resnet18", true, 1e-5);
+  one_anchor.anchors_per_location = 1;
+  one_anchor.anchor_offset = 0.5;
+  one_anchor.fpn_channels = 64;
+  one_anchor.head_convs = 1;
+  for (const ModelConfig& config :
+       {detector("resnet18", true, 1e-5), detector("resnet18", false, 0.0),
+        detector("resnet50", false, 1e-5), detector("resnet50", true, 1e-3),
+        detector("resnext50_32x4d", false, 1e-5), narrow, one_anchor,
+        detector("regnet_x_800mf", true, 1e-5), detector("mobilenet_v3_large", true, 1e-3),
+        small_classifier_config("resnet18"), small_classifier_config("resnet50"),
+        small_classifier_config("resnext50_32x4d"), small_classifier_config("regnet_x_400mf"),
+        small_classifier_config("mobilenet_v3_large"), small_classifier_config("cifar-cnn")}) {
+    SCOPED_TRACE(config.to_json());
+    const TestFolder folder;
+    const bool detects = config.task == Task::kDetection;
+    save_checkpoint(folder / "c.pt", random_checkpoint(config, 7, detects ? 1 : 8));
+    ConvertOptions options = options_in(folder);
+    options.verification_image_count = 3;
+    EXPECT_THAT(convert(options),
+                verification(detects ? "verification: 3 images"
+                                     : "verification: 3 images, the same best class on 3"));
+    EXPECT_EQ(read_inference_header(options.output).task, config.task);
+  }
+}
 
 TEST(Convert, EveryInputShapeGivesThePostprocessedDetections) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
@@ -224,33 +210,6 @@ TEST(Convert, TheFileIsSealedAndTellsWhatItWasMadeFrom) {
   // For everybody else: a class a line.
   EXPECT_THAT(read_file(options.output),
               AllOf(HasSubstr("class 0\nclass 1\nclass 2"), HasSubstr("1\n11\n21")));
-
-  std::string bytes = read_file(options.output);
-  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-  write_file_atomically(folder / "bad.onnx", bytes);
-  EXPECT_THROW(read_inference_header(folder / "bad.onnx"), Error);
-}
-
-TEST(Convert, TheSameCommandAgainChangesNothingAndOtherOptionsAreRefused) {
-  const TestFolder folder;
-  save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
-  ConvertOptions options = options_in(folder);
-  convert(options);
-  const std::string bytes = read_file(options.output);
-  EXPECT_THAT(convert(options), HasSubstr("already exists"));
-  EXPECT_EQ(read_file(options.output), bytes);
-
-  std::string message;
-  options.nms_threshold = 0.4;
-  options.max_detections = 10;
-  EXPECT_EQ(kind_of(options, &message), ErrorKind::kConfig);
-  EXPECT_THAT(message, HasSubstr("nms-threshold (was 0.5, now 0.4)"));
-  EXPECT_THAT(message, HasSubstr(", now 10)"));
-  EXPECT_EQ(read_file(options.output), bytes);
-
-  options.overwrite = true;
-  convert(options);
-  EXPECT_EQ(read_inference_header(options.output).max_detections, 10);
 }
 
 TEST(Convert, TheVerificationIsInIeeeF32) {
@@ -267,15 +226,13 @@ TEST(Convert, AnotherFileAtTheOutputIsNotReplaced) {
   save_checkpoint(folder / "c.pt", random_checkpoint(small_config(), 1));
   ConvertOptions options = options_in(folder);
   write_file_atomically(options.output, "precious");
-  std::string message;
   for (const bool overwrite : {false, true}) {
     options.overwrite = overwrite;
-    EXPECT_EQ(kind_of(options, &message), ErrorKind::kCannotCreate);
-    EXPECT_THAT(message, HasSubstr("not ours to replace"));
+    EXPECT_THAT(refusal(options, ErrorKind::kCannotCreate), HasSubstr("not ours to replace"));
     EXPECT_EQ(read_file(options.output), "precious");
   }
   options.output = options.checkpoint;
-  EXPECT_EQ(kind_of(options), ErrorKind::kConfig);
+  EXPECT_THAT(refusal(options, ErrorKind::kConfig), HasSubstr("is the checkpoint itself"));
 }
 
 TEST(Convert, ACheckpointWithoutAClassIsBadData) {
@@ -283,11 +240,11 @@ TEST(Convert, ACheckpointWithoutAClassIsBadData) {
   Checkpoint checkpoint = random_checkpoint(small_config(), 1);
   checkpoint.categories.pop_back();
   save_checkpoint(folder / "c.pt", checkpoint);
-  EXPECT_EQ(kind_of(options_in(folder)), ErrorKind::kData);
+  EXPECT_NE(refusal(options_in(folder), ErrorKind::kData), "accepted");
   checkpoint = random_checkpoint(small_config(), 1);
   checkpoint.model.pop_back();
   save_checkpoint(folder / "c.pt", checkpoint);
-  EXPECT_EQ(kind_of(options_in(folder)), ErrorKind::kData);
+  EXPECT_NE(refusal(options_in(folder), ErrorKind::kData), "accepted");
 }
 
 // A model whose weights are not the checkpoint's must not pass.

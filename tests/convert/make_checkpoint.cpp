@@ -4,7 +4,6 @@
 #include "shared/base/file.h"
 #include "shared/base/program.h"
 #include "tests/convert/random_checkpoint.h"
-#include "tests/convert/state_dict_file.h"
 
 int main(int argc, char** argv) {
   return retina::run_program("make-checkpoint", [&] {

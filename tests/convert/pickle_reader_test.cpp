@@ -5,6 +5,7 @@
 
 #include "shared/base/error.h"
 #include "tests/convert/pth_writer.h"
+#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
@@ -12,15 +13,8 @@ namespace {
 using testing::HasSubstr;
 using namespace std::string_literals;
 
-std::string refusal(const std::string& pickle, const PickleLimits& limits = {}) {
-  try {
-    read_pickle(pickle, "w.pth", limits);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_THAT(error.what(), testing::StartsWith("w.pth: "));
-    return error.what();
-  }
-  return "accepted";
+std::string refusal(const std::string& pickle) {
+  return refusal_of(ErrorKind::kData, [&] { read_pickle(pickle, "w.pth"); });
 }
 
 TEST(PickleReader, ReadsScalarsAndContainers) {
@@ -71,10 +65,7 @@ TEST(PickleReader, TakesWhatTheMemoHolds) {
   ASSERT_EQ(root.items.size(), 2U);
   EXPECT_EQ(root.items[0], root.items[1]);
   EXPECT_THAT(refusal(PickleText().op("h\x05").stop()), HasSubstr("never filled"));
-}
-
-TEST(PickleReader, AListInsideItselfIsRead) {
-  EXPECT_EQ(refusal(PickleText().op("]q").op("\0h\0a"s).stop()), "accepted");
+  EXPECT_EQ(refusal(PickleText().op("]q").op("\0h\0a"s).stop()), "accepted") << "a cycle";
 }
 
 TEST(PickleReader, RefusesEveryNameOutsideOfTheListByName) {
@@ -84,18 +75,13 @@ TEST(PickleReader, RefusesEveryNameOutsideOfTheListByName) {
                                      {"__builtin__", "exec"},
                                      {"torch._utils", "_rebuild_device_tensor_from_numpy"},
                                      {"torch.nn.modules.linear", "Linear"},
+                                     {"mmengine.logging.history_buffer", "HistoryBuffer"},
                                      {"collections", "OrderedDict2"}}) {
     EXPECT_THAT(refusal(PickleText().global(module, name).stop()),
                 HasSubstr(cat(module, ".", name)));
     EXPECT_THAT(refusal(PickleText().text(module).text(name).op("\x93").stop()),
                 HasSubstr(cat(module, ".", name)));
   }
-}
-
-TEST(PickleReader, NamesTheToolWhoseClassesAreNeeded) {
-  EXPECT_EQ(refusal(PickleText().global("mmengine.logging.history_buffer", "HistoryBuffer").stop()),
-            "w.pth: is a model of MMDetection, which cannot be imported (it needs "
-            "mmengine.logging.history_buffer.HistoryBuffer) (byte 49 of the pickle)");
 }
 
 TEST(PickleReader, AnUnprintableNameStaysOnOneLine) {
@@ -140,25 +126,24 @@ TEST(PickleReader, ReadsAParameterThatGetsItsTensorLater) {
   EXPECT_EQ(document.at(document.root).kind, PickleKind::kTensor);
 }
 
-TEST(PickleReader, HasLimits) {
-  const std::string many(3000, '(');
-  EXPECT_THAT(refusal("\x80\x02" + many), HasSubstr("nest too deep"));
-  EXPECT_THAT(refusal("\x80\x02" + std::string(100, ')'), {.max_values = 50}),
-              HasSubstr("too many values"));
-  EXPECT_THAT(refusal(PickleText().text("long text").stop(), {.max_text_bytes = 4}),
-              HasSubstr("too long"));
-  EXPECT_THAT(refusal("\x80\x02)r\xff\xff\xff\x7f."s), HasSubstr("memo place"));
-  EXPECT_THAT(refusal("\x80\x02)r\x00\x01\x00\x00."s), HasSubstr("memo place"));
+TEST(PickleReader, HasALimitOfValues) {
+  EXPECT_THAT(refusal("\x80\x02" + std::string(2'000'001, ')')), HasSubstr("too many values"));
 }
 
-TEST(PickleReader, ListsThatAreCopiedOftenCountAsOften) {
+TEST(PickleReader, ListsThatAreUsedOftenDoNotMultiply) {
   // One list of 100 pairs, made into a dict again and again: 4 bytes a copy.
   PickleText pickle;
   pickle.op("](");
   for (int i = 0; i < 100; ++i) pickle.op("]K\1aK\1a"s);
   pickle.op("e\x85q").op("\0"s).op("0").global("collections", "OrderedDict").op("q\1");
+  pickle.op("0](");
   for (int i = 0; i < 1000; ++i) pickle.op("h\1h\0R"s);
-  EXPECT_THAT(refusal(pickle.stop(), {.max_values = 100'000}), HasSubstr("too many values"));
+  const std::string bytes = pickle.op("e").stop();
+  std::size_t item_count = 0;
+  for (const PickleValue& value : read_pickle(bytes, "w.pth").values) {
+    item_count += value.items.size();
+  }
+  EXPECT_LT(item_count, 2000);
 }
 
 TEST(PickleReader, RefusesStacksThatDoNotFit) {
@@ -167,9 +152,8 @@ TEST(PickleReader, RefusesStacksThatDoNotFit) {
   EXPECT_THAT(refusal(PickleText().op("\x86").stop()), HasSubstr("empty stack"));
   EXPECT_THAT(refusal(PickleText().op("N(0").stop()), HasSubstr("empty stack"));
   EXPECT_THAT(refusal(PickleText().op("t").stop()), HasSubstr("not open"));
-  EXPECT_THAT(refusal(PickleText().op("N(NNu").stop()), HasSubstr("takes none"));
-  EXPECT_THAT(refusal(PickleText().op("}(Nu").stop()), HasSubstr("without a value"));
-  EXPECT_THAT(refusal("\x80\x01."), HasSubstr("protocol 1"));
+  EXPECT_THAT(refusal(PickleText().op("N(NNu").stop()), HasSubstr("does not take"));
+  EXPECT_THAT(refusal(PickleText().op("}(Nu").stop()), HasSubstr("does not take"));
   EXPECT_THAT(refusal(PickleText().op("i").stop()), HasSubstr("opcode 105"));
 }
 

@@ -3,16 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <limits>
-#include <map>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/base/hash.h"
 #include "shared/base/json.h"
 #include "tests/convert/pth_writer.h"
+#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
@@ -26,81 +24,28 @@ std::string fixture(const std::string& name) {
 }
 
 std::string refusal_of_file(const std::string& bytes) {
-  try {
-    parse_pth(bytes, "w.pth");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  return "accepted";
+  const std::string words = refusal_of(ErrorKind::kData, [&] { parse_pth(bytes, "w.pth"); });
+  EXPECT_EQ(words.find('\n'), std::string::npos);
+  return words;
 }
 
-template <class T>
-T load(const char* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
-
-// IEEE 754 half precision, exactly.
-double half(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 31;
-  const double mantissa = bits & 1023;
-  const double size =
-      exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
-  return (bits & 0x8000) != 0 ? -size : size;
-}
-
-// The element at `bytes` as Python's repr of it reads back.
-std::string shown(ElementKind kind, const char* bytes) {
-  switch (kind) {
-    case ElementKind::kFloat32:
-      return shortest(static_cast<double>(load<float>(bytes)));
-    case ElementKind::kFloat64:
-      return shortest(load<double>(bytes));
-    case ElementKind::kFloat16:
-      return shortest(half(load<std::uint16_t>(bytes)));
-    case ElementKind::kBfloat16:
-      return shortest(static_cast<double>(
-          std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(bytes)) << 16)));
-    case ElementKind::kInt64:
-      return cat(load<std::int64_t>(bytes));
-    case ElementKind::kInt32:
-      return cat(load<std::int32_t>(bytes));
-    case ElementKind::kInt16:
-      return cat(load<std::int16_t>(bytes));
-    case ElementKind::kInt8:
-      return cat(static_cast<int>(load<std::int8_t>(bytes)));
-    case ElementKind::kUint8:
-      return cat(static_cast<int>(load<std::uint8_t>(bytes)));
-    case ElementKind::kBool:
-      return *bytes != 0 ? "True" : "False";
-  }
-  return "";
-}
-
-bool is_float(ElementKind kind) {
-  return kind == ElementKind::kFloat32 || kind == ElementKind::kFloat64 ||
-         kind == ElementKind::kFloat16 || kind == ElementKind::kBfloat16;
-}
-
-// All elements in row-major order.
-std::vector<std::string> values_of(const ForeignTensor& tensor) {
+// The bytes of all elements in row-major order, as hexadecimal digits.
+std::string digits_of(const ForeignTensor& tensor) {
   std::int64_t count = 1;
   for (const std::int64_t size : tensor.shape) count *= size;
-  std::vector<std::string> values;
+  std::string digits;
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t rest = i, place = 0;
     for (std::size_t axis = tensor.shape.size(); axis-- > 0;) {
       place += rest % tensor.shape[axis] * tensor.strides[axis];
       rest /= tensor.shape[axis];
     }
-    const auto offset = static_cast<std::size_t>(place) * element_bytes(tensor.element);
-    EXPECT_LE(offset + element_bytes(tensor.element), tensor.bytes.size()) << tensor.name;
-    values.push_back(shown(tensor.element, tensor.bytes.data() + offset));
+    const std::size_t size = element_bytes(tensor.element);
+    for (const char c : tensor.bytes.substr(static_cast<std::size_t>(place) * size, size)) {
+      digits += hex64(static_cast<unsigned char>(c)).substr(14);
+    }
   }
-  return values;
+  return digits;
 }
 
 TEST(PthFile, ReadsWhatTorchWroteInBothFormats) {
@@ -120,25 +65,12 @@ TEST(PthFile, ReadsWhatTorchWroteInBothFormats) {
       for (std::size_t axis = 0; axis < tensors[i].shape.size(); ++axis) {
         EXPECT_EQ(tensors[i].shape[axis], entry.at("shape").at(axis).as_int());
       }
-      const auto values = values_of(tensors[i]);
-      ASSERT_EQ(values.size(), entry.at("values").size());
-      for (std::size_t k = 0; k < values.size(); ++k) {
-        const std::string text = entry.at("values").at(k).as_string();
-        EXPECT_EQ(values[k], is_float(tensors[i].element) ? shortest(std::stod(text)) : text);
-      }
+      EXPECT_EQ(digits_of(tensors[i]), entry.at("bytes").as_string());
     }
   }
 }
 
-TEST(PthFile, RefusesCodeByItsName) {
-  EXPECT_THAT(refusal_of_file(fixture("attack_zip")), HasSubstr("posix.system"));
-  EXPECT_THAT(refusal_of_file(fixture("attack_legacy")), HasSubstr("posix.system"));
-  EXPECT_THAT(refusal_of_file(fixture("whole_module")),
-              HasSubstr("torch.nn.modules.linear.Linear"));
-}
-
-TEST(PthFile, SaysWhatAFileWithoutTensorsHolds) {
-  EXPECT_THAT(refusal_of_file(fixture("no_tensors")), HasSubstr("its keys: epoch, note"));
+TEST(PthFile, WithoutADictOfTensorsIsRefused) {
   EXPECT_THAT(refusal_of_file(pth_zip(PickleText().op("N").stop(), {})),
               HasSubstr("no dict of tensors"));
 }
@@ -203,12 +135,6 @@ TEST(PthFile, FindsAnAverageInsideOfItsWrapper) {
 TEST(PthFile, TellsOtherFilesApart) {
   EXPECT_THAT(refusal_of_file(""), HasSubstr("is an empty file"));
   EXPECT_THAT(refusal_of_file("hello"), HasSubstr("not a file of torch.save"));
-  EXPECT_THAT(refusal_of_file(PickleText().op("N").stop()),
-              HasSubstr("not one that torch.save wrote"));
-  EXPECT_THAT(refusal_of_file(std::string(257, 'x') + "ustar"), HasSubstr("tar archive"));
-  EXPECT_THAT(refusal_of_file(stored_zip({{"a/readme", "hello"}})), HasSubstr("is a zip archive"));
-  EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/constants.pkl", "."}})),
-              HasSubstr("TorchScript"));
   EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/retina/index.json", "."}})),
               HasSubstr("already a checkpoint of retina-batch"));
   EXPECT_THAT(refusal_of_file(stored_zip({{"a/data.pkl", "."}, {"a/byteorder", "big"}})),
@@ -320,7 +246,7 @@ TEST(PthFile, AMissingStorageIsRefused) {
   const std::string pickle =
       PickleText().op("}").text("w").tensor("ByteStorage", "k", 8, 0, {8}, {1}).op("s").stop();
   EXPECT_THAT(refusal_of_file(pth_zip(pickle, {})), HasSubstr("data/k"));
-  EXPECT_THAT(refusal_of_file(pth_legacy(pickle, {})), HasSubstr("a storage is missing"));
+  EXPECT_THAT(refusal_of_file(pth_legacy(pickle, {})), HasSubstr("its storage is missing"));
 }
 
 }  // namespace

@@ -22,4 +22,8 @@ ModelConfig small_classifier_config(const std::string& backbone = "resnet18");
 Checkpoint random_checkpoint(const ModelConfig& config, std::uint64_t seed,
                              double head_spread = 1.0);
 
+// The bytes of a .pth file with the tensors as torch.save writes a state dict, in the zip or in the
+// `legacy` container.
+std::string pth_of(const NamedTensors& tensors, bool legacy = false);
+
 }  // namespace retina

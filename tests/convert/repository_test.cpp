@@ -19,6 +19,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+std::vector<std::string> names_of(const JsonView& tensors) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    names.push_back(tensors.at(i).at("name").as_string());
+  }
+  return names;
+}
+
 class ModelRepositoryTest : public testing::Test {
  protected:
   ModelRepositoryTest() {
@@ -54,65 +62,30 @@ class ModelRepositoryTest : public testing::Test {
   InferenceHeader header_;
 };
 
-TEST_F(ModelRepositoryTest, HoldsTheModelOnceAndAFileForEachServer) {
-  EXPECT_TRUE(repository_.write(model_, header_));
-  EXPECT_THAT(files(),
-              ElementsAre("coco_retinanet/1/model.onnx", "coco_retinanet/config.pbtxt",
-                          "coco_retinanet/configs/tensorrt.pbtxt", "coco_retinanet/labels.txt",
-                          "coco_retinanet/model-settings.json"));
-  EXPECT_EQ(content("1/model.onnx"), "the model");
-}
-
-TEST_F(ModelRepositoryTest, TritonsConfigsDescribeTheModelsTensors) {
+TEST_F(ModelRepositoryTest, TritonsConfigDescribesTheModelsTensors) {
   repository_.write(model_, header_);
-  for (const char* name : {"config.pbtxt", "configs/tensorrt.pbtxt"}) {
-    const std::string config = content(name);
-    for (const char* line :
-         {"name: \"coco_retinanet\"",
-          "{ name: \"images\" data_type: TYPE_UINT8 dims: [ 3, -1, -1 ] }",
-          "{ name: \"boxes\" data_type: TYPE_FP32 dims: [ 42, 4 ] }",
-          "{ name: \"scores\" data_type: TYPE_FP32 dims: [ 42 ] }",
-          "{ name: \"labels\" data_type: TYPE_INT64 dims: [ 42 ] }",
-          "{ name: \"counts\" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }"}) {
-      EXPECT_THAT(config, HasSubstr(line)) << name;
-    }
+  for (const char* line :
+       {"name: \"coco_retinanet\"", "backend: \"onnxruntime\"", "platform: \"onnxruntime_onnx\"",
+        "{ name: \"images\" data_type: TYPE_UINT8 dims: [ 3, -1, -1 ] }",
+        "{ name: \"boxes\" data_type: TYPE_FP32 dims: [ 42, 4 ] }",
+        "{ name: \"scores\" data_type: TYPE_FP32 dims: [ 42 ] }",
+        "{ name: \"labels\" data_type: TYPE_INT64 dims: [ 42 ] }",
+        "{ name: \"counts\" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } }"}) {
+    EXPECT_THAT(content("config.pbtxt"), HasSubstr(line));
   }
-}
-
-TEST_F(ModelRepositoryTest, TritonTakesTheModelWithTwoBackends) {
-  repository_.write(model_, header_);
-  EXPECT_THAT(content("config.pbtxt"), HasSubstr("backend: \"onnxruntime\""));
-  EXPECT_THAT(content("config.pbtxt"), HasSubstr("platform: \"onnxruntime_onnx\""));
-  EXPECT_THAT(content("configs/tensorrt.pbtxt"), HasSubstr("backend: \"tensorrt\""));
-  EXPECT_THAT(content("configs/tensorrt.pbtxt"), HasSubstr("platform: \"tensorrt_plan\""));
-}
-
-TEST_F(ModelRepositoryTest, TheConfigOfAModelOfOneSizeNamesIt) {
   header_.form.image = PixelSize{.height = 480, .width = 640};
   repository_.write(model_, header_);
-  for (const char* name : {"config.pbtxt", "configs/tensorrt.pbtxt"}) {
-    EXPECT_THAT(content(name), HasSubstr("dims: [ 3, 480, 640 ]"));
-    EXPECT_THAT(content(name), HasSubstr("all of this height and width"));
-  }
+  EXPECT_THAT(content("config.pbtxt"), HasSubstr("dims: [ 3, 480, 640 ]"));
 }
 
 TEST_F(ModelRepositoryTest, MlserversSettingsNameTheModelAndItsSchema) {
   repository_.write(model_, header_);
   const JsonFile file = JsonFile::parse(content("model-settings.json"), "model-settings.json");
-  const JsonView settings = file.root();
-  EXPECT_EQ(settings.at("name").as_string(), "coco_retinanet");
-  EXPECT_EQ(settings.at("implementation").as_string(), "retina_model.RetinaModel");
-  EXPECT_EQ(settings.at("parameters").at("uri").as_string(), "./1/model.onnx");
-  const auto names = [&](const char* key) {
-    std::vector<std::string> list;
-    const JsonView tensors = settings.at(key);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      list.push_back(tensors.at(i).at("name").as_string());
-    }
-    return list;
-  };
-  EXPECT_THAT(names("inputs"), ElementsAre("image"));
-  EXPECT_THAT(names("outputs"),
+  EXPECT_EQ(file.root().at("name").as_string(), "coco_retinanet");
+  EXPECT_EQ(file.root().at("implementation").as_string(), "retina_model.RetinaModel");
+  EXPECT_EQ(file.root().at("parameters").at("uri").as_string(), "./1/model.onnx");
+  EXPECT_THAT(names_of(file.root().at("inputs")), ElementsAre("image"));
+  EXPECT_THAT(names_of(file.root().at("outputs")),
               ElementsAre("boxes", "scores", "labels", "category_ids", "category_names", "counts"));
 }
 
@@ -124,49 +97,30 @@ TEST_F(ModelRepositoryTest, OfAClassifierDescribesProbabilitiesAndBestClasses) {
   EXPECT_THAT(config, HasSubstr("{ name: \"logits\" data_type: TYPE_FP32 dims: [ 3 ] }"));
   EXPECT_THAT(config, testing::Not(HasSubstr("boxes")));
   const JsonFile file = JsonFile::parse(content("model-settings.json"), "model-settings.json");
-  EXPECT_EQ(file.root().at("implementation").as_string(), "retina_model.RetinaModel");
-  std::vector<std::string> names;
-  const JsonView outputs = file.root().at("outputs");
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    names.push_back(outputs.at(i).at("name").as_string());
-  }
-  EXPECT_THAT(names, ElementsAre("scores", "labels", "category_ids", "category_names"));
+  EXPECT_THAT(names_of(file.root().at("outputs")),
+              ElementsAre("scores", "labels", "category_ids", "category_names"));
   EXPECT_EQ(content("labels.txt"), "person\ntwo\\nlines\nteddy \"bear\"\n");
 }
 
-TEST_F(ModelRepositoryTest, LabelsHaveALineForEachClassWhateverItsName) {
-  repository_.write(model_, header_);
-  EXPECT_EQ(content("labels.txt"), "person\ntwo\\nlines\nteddy \"bear\"\n");
-}
-
-TEST_F(ModelRepositoryTest, IsWrittenOnceAndThenLeftAlone) {
+TEST_F(ModelRepositoryTest, IsWrittenOnceAndThenOnlyWhatIsMissingOrDiffers) {
   EXPECT_TRUE(repository_.write(model_, header_));
+  EXPECT_THAT(files(),
+              ElementsAre("coco_retinanet/1/model.onnx", "coco_retinanet/config.pbtxt",
+                          "coco_retinanet/labels.txt", "coco_retinanet/model-settings.json"));
+  EXPECT_EQ(content("1/model.onnx"), "the model");
   const auto path = repository_.model_folder() + "/config.pbtxt";
   const auto before = std::filesystem::last_write_time(path);
   EXPECT_FALSE(repository_.write(model_, header_));
   EXPECT_EQ(std::filesystem::last_write_time(path), before);
-}
-
-TEST_F(ModelRepositoryTest, WhatIsMissingOrDamagedIsWrittenAgain) {
-  for (const char* name : {"1/model.onnx", "labels.txt", "config.pbtxt", "configs/tensorrt.pbtxt",
-                           "model-settings.json"}) {
-    repository_.write(model_, header_);
-    const std::string whole = content(name);
-    remove_file(repository_.model_folder() + "/" + name);
+  for (const std::string& name : files()) {
+    const std::string file = root_ + "/" + name, whole = read_file(file);
+    remove_file(file);
     EXPECT_TRUE(repository_.write(model_, header_)) << name;
-    EXPECT_EQ(content(name), whole);
-    put(name, "x");
+    EXPECT_EQ(read_file(file), whole);
+    write_file_atomically(file, "THE model");  // of the model's size
     EXPECT_TRUE(repository_.write(model_, header_)) << name;
-    EXPECT_EQ(content(name), whole);
+    EXPECT_EQ(read_file(file), whole);
   }
-  EXPECT_EQ(files().size(), 5u);
-}
-
-TEST_F(ModelRepositoryTest, AnotherModelReplacesTheOldOne) {
-  repository_.write(model_, header_);
-  write_file_atomically(model_, "THE model");  // of the same size
-  EXPECT_TRUE(repository_.write(model_, header_));
-  EXPECT_EQ(content("1/model.onnx"), "THE model");
 }
 
 TEST_F(ModelRepositoryTest, ForeignContentIsNamedAndKept) {
@@ -188,23 +142,6 @@ TEST_F(ModelRepositoryTest, ForeignContentIsNamedAndKept) {
   make_folder_of(repository_.model_path());
   write_file_atomically(repository_.model_path(), "a model of ours");
   EXPECT_NO_THROW(repository_.prepare(header_, /*overwrite=*/true));
-}
-
-TEST_F(ModelRepositoryTest, ItsOwnContentIsNotForeign) {
-  EXPECT_NO_THROW(repository_.prepare(header_, /*overwrite=*/false));
-  repository_.write(model_, header_);
-  EXPECT_NO_THROW(repository_.prepare(header_, /*overwrite=*/false));
-}
-
-TEST_F(ModelRepositoryTest, AFileInTheFoldersPlaceCannotBeCreated) {
-  write_file_atomically(root_, "a file");
-  try {
-    repository_.prepare(header_, /*overwrite=*/false);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kCannotCreate);
-    EXPECT_THAT(error.hint(), HasSubstr("--repository"));
-  }
 }
 
 TEST_F(ModelRepositoryTest, TheModelMayBeTheOutputItself) {

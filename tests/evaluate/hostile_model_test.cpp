@@ -67,7 +67,7 @@ TestFolder* HostileModel::folder_ = nullptr;
 std::string HostileModel::model_;
 
 TEST_F(HostileModel, AForeignGraphIsRefused) {
-  expect_refused(foreign(), "node 1 is GatherND, want ");
+  expect_refused(foreign(), "its node ");
 }
 
 // As tools that know nothing of seals save it: the old one is among the metadata, or none.
@@ -76,8 +76,7 @@ TEST_F(HostileModel, AFileThatAnotherToolSavedIsRefused) {
   resaved.set_producer_name("another tool");
   expect_refused(resaved.SerializeAsString(), "damaged or changed");
   resaved.mutable_metadata_props()->RemoveLast();
-  expect_refused(resaved.SerializeAsString(), "seal is missing");
-  expect_refused(resaved.SerializeAsString(), "copy the file again; or convert");
+  expect_refused(resaved.SerializeAsString(), "did not write");
 }
 
 }  // namespace

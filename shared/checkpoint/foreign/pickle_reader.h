@@ -1,6 +1,6 @@
 // Reads a Python pickle (protocols 2 to 5) as torch.save writes it, into plain data. First stage of
 // retina-convert --import, on untrusted bytes: it calls nothing, accepts only the names of
-// pickle_calls.cpp, and uses memory in proportion to the pickle's length.
+// its allow-list, and uses memory in proportion to the pickle's length.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ enum class PickleKind : std::uint8_t {
   kTuple,    // items
   kList,     // items
   kDict,     // items: key, value, key, value ... in the file's order
-  kGlobal,   // integer: place in the allow-list (pickle_calls.cpp)
+  kGlobal,   // integer: place in the allow-list
   kStorage,  // text: key; integer: elements; element
   kTensor,   // items: storage, offset, sizes, strides, as the file gives them
   kShell,    // a Parameter whose tensor comes with its state
@@ -65,19 +65,10 @@ struct PickleDocument {
   const PickleValue& at(PickleRef ref) const { return values[ref]; }
 };
 
-// Limits far above any real file (ResNet-152's training checkpoint: 60,000 values), far below
-// trouble.
-struct PickleLimits {
-  std::size_t max_values = 2'000'000;  // counts items of copies and memo places, too
-  std::size_t max_brackets = 1000;     // open at a time
-  std::size_t max_text_bytes = 1 << 20;
-};
-
 // Reads the pickle at the start of `bytes`; bytes after its end are left to the caller. Texts of
 // the result point into `bytes`. Memory: at most 256 bytes for each byte of the pickle, whatever it
 // says. Throws Error{kData} beginning with `subject`: cut short, an opcode or a name that is not
-// allowed, a limit, a stack that does not fit.
-PickleDocument read_pickle(std::string_view bytes, const std::string& subject,
-                           const PickleLimits& limits = {});
+// allowed, more than 2,000,000 values, a stack that does not fit.
+PickleDocument read_pickle(std::string_view bytes, const std::string& subject);
 
 }  // namespace retina

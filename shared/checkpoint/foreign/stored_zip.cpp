@@ -230,12 +230,6 @@ std::uint64_t StoredZip::add_entry(std::string_view directory, std::uint64_t pla
   return place + entry_end;
 }
 
-const StoredZip::Entry& StoredZip::entry(std::string_view name) const {
-  const auto found = entries_.find(name);
-  if (found == entries_.end()) fail(cat("its zip has no file ", escaped(name)));
-  return found->second;
-}
-
 std::vector<std::string_view> StoredZip::names() const {
   std::vector<std::string_view> all;
   for (const auto& [name, entry] : entries_) all.push_back(name);
@@ -243,9 +237,11 @@ std::vector<std::string_view> StoredZip::names() const {
 }
 
 std::string_view StoredZip::read(std::string_view name) const {
-  const Entry& found = entry(name);
-  const std::string_view content = slice(found.offset, found.size_bytes);
-  if (found.crc32 != 0 && crc32(content) != found.crc32) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) fail(cat("its zip has no file ", escaped(name)));
+  const Entry& entry = found->second;
+  const std::string_view content = slice(entry.offset, entry.size_bytes);
+  if (entry.crc32 != 0 && crc32(content) != entry.crc32) {
     fail(cat("damaged: the CRC-32 of ", escaped(name), " differs"));
   }
   return content;

@@ -33,9 +33,6 @@ class StoredZip {
   // Returns all names, sorted.
   std::vector<std::string_view> names() const;
 
-  // Returns a file's size. Throws Error{kData} if it is missing.
-  std::uint64_t size_bytes(std::string_view name) const { return entry(name).size_bytes; }
-
   // Returns a file's bytes, checked against its CRC-32 (absent if torch was told not to compute
   // them). Throws Error{kData}: missing, damaged.
   std::string_view read(std::string_view name) const;
@@ -53,7 +50,6 @@ class StoredZip {
   };
   StoredZip(std::uint64_t file_bytes, Source source, std::string subject);
   [[noreturn]] void fail(const std::string& problem) const;
-  const Entry& entry(std::string_view name) const;
   std::string_view slice(std::uint64_t offset, std::uint64_t size_bytes) const;
   std::uint64_t end_record() const;
   void read_directory();

@@ -16,7 +16,6 @@ namespace retina {
 
 ConvertedModel::ConvertedModel(const std::string& path) : path_(path) {
   CheckedModel checked = read_onnx_model(path);
-  checked.throw_if_foreign(path);
   header_ = std::move(checked.header);
   model_ = std::move(checked.bytes);
   require_onnx_runtime(path);
