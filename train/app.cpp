@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <set>
@@ -28,10 +27,8 @@
 #include "shared/shard/set_notes.h"
 #include "train/initial_model.h"
 #include "train/job.h"
-#include "train/monitor/preview.h"
 #include "train/recipes.h"
-#include "train/scaling/scaling_report.h"
-#include "train/scaling_setup.h"
+#include "train/report/preview.h"
 #include "train/trainer.h"
 
 namespace retina {
@@ -353,22 +350,6 @@ int preview(Command& command, Communicator& communicator) {
   return 0;
 }
 
-// Checks the path of --timeline, a file beside the run.
-void check_timeline(const TrainOptions& options) {
-  const std::string& path = options.monitoring.timeline;
-  if (path.empty()) return;
-  const auto refuse = [&](const std::string& problem) {
-    throw Error(ErrorKind::kCannotCreate, cat("--timeline ", path, ": ", problem),
-                "choose another --timeline");
-  };
-  if (options.writes() && RunDir::names_own_file(options.output, path)) {
-    refuse("is a name of the run's own files");
-  }
-  if (!is_folder(std::filesystem::absolute(path).parent_path()))
-    refuse("its folder does not exist");
-  check_may_replace(path, kTimelineMark, "--timeline");
-}
-
 // Checks the options against the job's ranks, opens device, data and the run's folder, with rank 0
 // first.
 void open(Job& job, Command& command) {
@@ -378,8 +359,6 @@ void open(Job& job, Command& command) {
   root_first(communicator, [&] {
     check_rank_count(options.distribution.expect_ranks, communicator);
     check_share(options, communicator.size());
-    if (!options.monitoring.scaling_report.empty()) check_even_shares(options, communicator.size());
-    if (job.is_root()) check_timeline(options);
     job.device = choose_device(options.compute.device);
     if (job.device.is_cuda()) {
       job.device.set_index(static_cast<c10::DeviceIndex>(gpu_of_rank(gpus, communicator.rank())));
@@ -471,21 +450,11 @@ void tell_skipped(const TrainingRun& run) {
 }
 
 // Prints the results of a finished run on rank 0. Collective.
-void tell_end(const Job& job, const TrainingRun& run, std::optional<ScalingReport>& scaling) {
-  Communicator& communicator = job.communicator;
-  const Throughput& throughput = run.monitor.throughput();
-  const bool has_grown =
-      scaling &&
-      scaling->add(throughput.scaling_run(communicator, run.replica.bucket_bytes()), communicator);
-  const std::string rates = job.options.data.synthetic > 0 ? throughput.summary(communicator) : "";
+void tell_end(const Job& job, const TrainingRun& run) {
+  const std::string rates =
+      job.options.data.synthetic > 0 ? run.monitor.throughput().summary(job.communicator) : "";
   if (!job.is_root()) return;
-  const std::string& folder = job.options.monitoring.scaling_report;
   std::cout << rates;
-  if (has_grown) {
-    std::cout << "scaling report: " << folder << "/scaling.html\n";
-  } else if (scaling) {
-    log_warning("no steps remained; ", folder, " is unchanged");
-  }
   tell_skipped(run);
   if (job.dir) std::cout << "done; report: " << job.dir->report_path() << '\n';
 }
@@ -496,7 +465,6 @@ int train(Command& command, Communicator& communicator) {
           .communicator = communicator};
   open(job, command);
   const TrainOptions& options = job.options;
-  const TrainOptions::Monitoring& monitoring = options.monitoring;
   // Settings of this process.
   set_tf32(false);  // the products of training have their own setting, see replica.cpp
   at::set_num_threads(threads_of_rank(options.compute.threads, communicator));
@@ -511,23 +479,11 @@ int train(Command& command, Communicator& communicator) {
   if (job.device.is_cuda()) {
     replace_wrong_kernels(job.device, type_of(options.compute.precision), communicator);
   }
-  // The run, and its reports.
-  std::optional<ScalingReport> scaling;
-  if (!monitoring.scaling_report.empty()) {
-    scaling.emplace(monitoring.scaling_report,
-                    scaling_data(options, *job.data->train, communicator.size(), job.device),
-                    communicator);
-  }
-  if (job.is_root() && !monitoring.tensorboard.empty()) {
-    make_folder(monitoring.tensorboard, "--tensorboard");
-  }
-  std::optional<TimelineFile> timeline;
-  if (!monitoring.timeline.empty()) {
-    timeline.emplace(monitoring.timeline,
-                     parse_step_window("timeline steps", monitoring.timeline_steps), communicator);
+  if (job.is_root() && !options.monitoring.tensorboard.empty()) {
+    make_folder(options.monitoring.tensorboard, "--tensorboard");
   }
   TrainingRun run(job);
-  Trainer trainer(run, timeline ? &*timeline : nullptr);
+  Trainer trainer(run);
   start_weights(run, job);
   tell_start(job);
   tell_memory(run.fit_into_memory(), job);
@@ -537,8 +493,7 @@ int train(Command& command, Communicator& communicator) {
                                                 : "; stopping after this step";
   install_stop_signals({.asked = job.is_root() && log_level() <= LogLevel::kInfo ? stopping : ""});
   const int code = trainer.run();
-  if (timeline) timeline->finish();
-  if (code == 0) tell_end(job, run, scaling);
+  if (code == 0) tell_end(job, run);
   return code;
 }
 

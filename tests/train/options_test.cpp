@@ -377,7 +377,6 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--background-iou", "0.7"},
                                                         {"--focal-alpha", "2"},
                                                         {"--wire", "int8"},
-                                                        {"--timeline", "t,steps=5:3"},
                                                         {"--tf32", "auto"},
                                                         {"--fused-convolutions", "auto"},
                                                         {"--cuda-graphs", "on"},

@@ -38,14 +38,14 @@ std::string image_names(const Batch& batch) {
   return names;
 }
 
-void IgnoredBoxWarning::look_at(const Batch& batch) {
-  if (is_told_) return;
+void IgnoredBoxWarning::check(const Batch& batch) {
+  if (is_made_) return;
   for (const Sample& sample : batch.samples) {
     if (sample.ignored.empty()) continue;
     log_warning(image_name(sample), ", annotation ", sample.ignored.front(),
                 ": the box has no width or height inside the image; this box and all others "
                 "like it are ignored");
-    is_told_ = true;
+    is_made_ = true;
     return;
   }
 }

@@ -25,13 +25,13 @@ std::string image_names(const Batch& batch);
 class IgnoredBoxWarning {
  public:
   // Checks a batch that this rank is about to train on.
-  void look_at(const Batch& batch);
+  void check(const Batch& batch);
   // Returns whether this rank has warned, or knows that another has.
-  bool is_told() const { return is_told_; }
-  void agree(bool any_rank_told) { is_told_ = any_rank_told; }
+  bool is_made() const { return is_made_; }
+  void agree(bool any_rank_warned) { is_made_ = any_rank_warned; }
 
  private:
-  bool is_told_ = false;
+  bool is_made_ = false;
 };
 
 }  // namespace retina
