@@ -19,11 +19,10 @@ namespace retina {
 // Events that the ranks share after a step, so that all continue the same way: the number of ranks
 // with each, and of images.
 struct StepEvents {
-  double stop = 0;               // a stop signal came
-  double save = 0;               // by the clock a checkpoint is due
-  double warned_of_ignored = 0;  // about a box that is not trained on
-  double replaced_images = 0;    // images of the step in the place of a damaged one
-  double found_damage = 0;       // in a record not known as damaged
+  double stop = 0;             // a stop signal came
+  double save = 0;             // by the clock a checkpoint is due
+  double replaced_images = 0;  // images of the step in the place of a damaged one
+  double found_damage = 0;     // in a record not known as damaged
 };
 
 struct RetiredStep {

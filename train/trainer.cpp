@@ -14,6 +14,7 @@
 #include "shared/comm/activity.h"
 #include "shared/model/device.h"
 #include "shared/shard/damaged.h"
+#include "train/plan/image_names.h"
 
 namespace retina {
 namespace {
@@ -158,7 +159,6 @@ std::optional<Batch> Trainer::load(BatchLoader& loader, StepMetrics& step) {
   RETINA_CHECK(batch.has_value() && batch->part.step == state_.step());
   step.data_wait_ms += wait.lap_ms();
   log_debug("step ", step.step, ": trains on ", image_names(*batch));
-  ignored_box_warning_.check(*batch);
   damaged_records_.check(*batch);
   for (const Sample& sample : batch->samples) {
     if (sample.replaced && sample.slot.counts) ++step.replaced_images;
@@ -194,10 +194,8 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
   const auto [events, oldest, launch_ms] =
       pipeline_.launch(step, {.stop = count(stop_signal() != 0),
                               .save = count(is_root && run_.saving.is_due_by_clock()),
-                              .warned_of_ignored = count(ignored_box_warning_.is_made()),
                               .replaced_images = static_cast<double>(step.replaced_images),
                               .found_damage = count(damaged_records_.has_new())});
-  ignored_box_warning_.agree(events.warned_of_ignored > 0);
   if (events.found_damage > 0) {
     const std::string problem = damaged_records_.agree(run_.communicator);
     if (!problem.empty()) run_.fail({ErrorKind::kData, problem, kDamagedHint});

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "shared/data/loader.h"
-#include "train/plan/image_names.h"
 #include "train/step/damaged_records.h"
 #include "train/step_pipeline.h"
 #include "train/training_run.h"
@@ -57,7 +56,6 @@ class Trainer {
   Replica& replica_;
   Activity* activity_;
   StepPipeline pipeline_;
-  IgnoredBoxWarning ignored_box_warning_;
   DamagedRecords damaged_records_;
 };
 

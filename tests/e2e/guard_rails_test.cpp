@@ -123,7 +123,7 @@ TEST(GuardRails, KeepOneValidationSetInARun) {
 }
 
 // It has a width until it is mirrored: then no anchor would meet it, and l1 would be infinite.
-TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
+TEST(GuardRails, TrainWithoutABoxThatIsTooThin) {
   const Job job;
   Instances instances = read_instances(job / "scenes/annotations/instances_train2017.json");
   Annotation& thin = instances.annotations.front();
@@ -136,11 +136,7 @@ TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
   const ProcessResult result =
       run_process(small_train_command(job / "thin", job / "run", 6, {"--augment", "flip=1"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const std::string line = cat("(image ", thin.image_id, "), annotation ", thin.id,
-                               ": the box has no width or height inside the image");
   EXPECT_THAT(result.err, HasSubstr("boxes without an area, ignored: 1)"));
-  EXPECT_THAT(result.err, HasSubstr(line));
-  EXPECT_EQ(result.err.find(line), result.err.rfind(line)) << "in two epochs, told once";
 }
 
 TEST(GuardRails, APreviewTrainsNothingAndARunKeepsItsAugmentation) {

@@ -110,8 +110,9 @@ class WatchThreads : public ::testing::Test {
     ranks_[0]->context.all_joined = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
-  // They die: their loops stop without having left.
+  // They die at once: their loops stop without having left.
   void kill(std::size_t first, std::size_t count) {
+    for (std::size_t rank = first; rank < first + count; ++rank) ranks_[rank]->context.stop = true;
     for (std::size_t rank = first; rank < first + count; ++rank) ranks_[rank]->stop();
   }
   void expect_silence_of_all_but(std::size_t reporter) {

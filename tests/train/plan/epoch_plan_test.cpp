@@ -143,21 +143,6 @@ TEST(ShardedPlan, ReadsEachSlotFromItsOwnLane) {
   }
 }
 
-TEST(ShardedPlan, CutsTheRecordsIntoLanesWithoutGapOrOverlap) {
-  for (std::size_t images = 1; images <= 200; ++images) {
-    for (std::size_t lanes = 1; lanes <= 7; ++lanes) {
-      std::size_t next = 0;
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const RecordRange range = lane_records(images, lane, lanes);
-        ASSERT_EQ(range.begin, next);
-        ASSERT_LE(range.end - range.begin, images / lanes + 1);
-        next = range.end;
-      }
-      ASSERT_EQ(next, images);
-    }
-  }
-}
-
 // What is drawn of a lane moves by one image at most: a rank reads its own shards in every epoch.
 TEST(ShardedPlan, LanesOfABalancedPlanStayInPlace) {
   const auto index = random_index(400, 4);

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <future>
 #include <memory>
-#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -22,17 +21,6 @@ using ::testing::HasSubstr;
 
 constexpr int kRanks = 8;
 constexpr int kBuckets = 20;
-
-TEST(CollectiveQueue, KeepsTheOrderOfItsWork) {
-  const auto comm = make_self_communicator();
-  CollectiveQueue queue(*comm);
-  std::vector<int> order;
-  for (int i = 0; i < 1000; ++i) queue.push([&order, i](Communicator&) { order.push_back(i); });
-  queue.wait();
-  std::vector<int> want(1000);
-  std::iota(want.begin(), want.end(), 0);
-  EXPECT_EQ(order, want);
-}
 
 TEST(CollectiveQueue, GivesTheFirstErrorToWhoWaitsAndDropsTheRest) {
   const auto comm = make_self_communicator();
