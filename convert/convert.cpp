@@ -195,7 +195,7 @@ std::string cost_of_int8(ConvertedModel exact, ConvertedModel rounded,
   }
   if (after.metric < before.metric - kMostLost) {
     log_warning(options.output, ": int8 lowers ", before.name, " by ", before.metric - after.metric,
-                "; more --calibration-images may help, or --weights f16");
+                "; --weights int8,calibration=COUNT with more images may help, or --weights f16");
   }
   return cat("verification: ", before.name, " on ", counted(before.image_count, "image"), " of ",
              data, ": ", before.metric, " with f32, ", after.metric, " with int8\n");

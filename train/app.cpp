@@ -17,9 +17,7 @@
 #include "shared/model/device.h"
 #include "shared/ops/own_kernels.h"
 #include "train/dry_run.h"
-#include "train/scaling/scaling_report.h"
 #include "train/start/initial_model.h"
-#include "train/start/scaling_setup.h"
 #include "train/start/start_log.h"
 #include "train/trainer.h"
 
@@ -90,21 +88,11 @@ void print_skipped(const TrainingRun& run) {
 }
 
 // Prints the results of a finished run on rank 0. Collective.
-void print_end(const Job& job, const TrainingRun& run, std::optional<ScalingReport>& scaling) {
-  Communicator& communicator = job.communicator;
-  const Throughput& throughput = run.monitor.throughput();
-  const bool has_grown =
-      scaling &&
-      scaling->add(throughput.scaling_run(communicator, run.replica.bucket_bytes()), communicator);
-  const std::string rates = job.options.data.synthetic > 0 ? throughput.summary(communicator) : "";
+void print_end(const Job& job, const TrainingRun& run) {
+  const std::string rates =
+      job.options.data.synthetic > 0 ? run.monitor.throughput().summary(job.communicator) : "";
   if (!job.is_root()) return;
-  const std::string& folder = job.options.monitoring.scaling_report;
   std::cout << rates;
-  if (has_grown) {
-    std::cout << "scaling report: " << folder << "/scaling.html\n";
-  } else if (scaling) {
-    log_warning("no steps remained; ", folder, " is unchanged");
-  }
   print_skipped(run);
   if (job.dir) std::cout << "done; report: " << job.dir->report_path() << '\n';
 }
@@ -115,7 +103,6 @@ int train(Command& command, Communicator& communicator) {
           .communicator = communicator};
   open_job(job, command);
   const TrainOptions& options = job.options;
-  const TrainOptions::Monitoring& monitoring = options.monitoring;
   // Settings of this process.
   set_tf32(false);  // the products of training have their own setting, see replica.cpp
   at::set_num_threads(threads_of_rank(options.compute.threads, communicator));
@@ -130,24 +117,11 @@ int train(Command& command, Communicator& communicator) {
   if (job.device.is_cuda()) {
     replace_wrong_kernels(job.device, type_of(options.compute.precision), communicator);
   }
-  // The run, and its reports.
-  std::optional<ScalingReport> scaling;
-  if (!monitoring.scaling_report.empty()) {
-    scaling.emplace(monitoring.scaling_report,
-                    scaling_data(options, *job.data->train, communicator.size(), job.device),
-                    communicator);
-  }
-  if (job.is_root() && !monitoring.tensorboard.empty()) {
-    make_folder(monitoring.tensorboard, "--tensorboard");
-  }
-  std::optional<TimelineFile> timeline;
-  if (!monitoring.timeline.empty()) {
-    timeline.emplace(monitoring.timeline,
-                     parse_step_window("--timeline steps", monitoring.timeline_steps),
-                     communicator);
+  if (job.is_root() && !options.monitoring.tensorboard.empty()) {
+    make_folder(options.monitoring.tensorboard, "--tensorboard");
   }
   TrainingRun run(job);
-  Trainer trainer(run, timeline ? &*timeline : nullptr);
+  Trainer trainer(run);
   start_weights(run, job);
   print_start(job);
   print_memory(run.fit_into_memory(), job);
@@ -157,8 +131,7 @@ int train(Command& command, Communicator& communicator) {
                                                 : "; stopping after this step";
   install_stop_signals({.asked = job.is_root() && log_level() <= LogLevel::kInfo ? stopping : ""});
   const int code = trainer.run();
-  if (timeline) timeline->finish();
-  if (code == 0) print_end(job, run, scaling);
+  if (code == 0) print_end(job, run);
   return code;
 }
 

@@ -9,7 +9,7 @@
 #include "shared/comm/communicator.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
-#include "train/monitor/preview.h"
+#include "train/report/preview.h"
 #include "train/start/initial_model.h"
 #include "train/start/start_log.h"
 #include "train/training_run.h"

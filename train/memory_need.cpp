@@ -12,7 +12,7 @@
 namespace retina {
 namespace {
 
-// What allocators lose between blocks, and what other shapes than the measured ones want.
+// Covers the loss of allocators between blocks, and needs of other shapes than the measured ones.
 constexpr double kMargin = 1.125;
 // As many pixels as all levels of the pyramid divide evenly.
 constexpr int kMeasuredSidePx = 128;
@@ -89,7 +89,7 @@ MemoryNeed::MemoryNeed(const Job& job, Replica& replica, std::int64_t begin, std
   if (!on_gpu_) code_bytes_ = std::max<std::int64_t>(0, resident_bytes() - held_bytes_);
 }
 
-// What load_steps() allows, and what decoding takes.
+// Returns the bytes that load_steps() allows and that decoding takes.
 std::int64_t MemoryNeed::loader_bytes(int images) const {
   const LoaderOptions defaults;
   const std::int64_t batch =

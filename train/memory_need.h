@@ -1,5 +1,5 @@
-// How much memory a rank needs for so many images at once, before it trains on them: one step on
-// small images is measured, and activations grow with the pixels.
+// Forecasts the memory that a rank needs for so many images at once: one step on small images is
+// measured, and activations grow with the pixels.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace retina {
 
-// What a step's forward and backward hold beyond what the replica holds between steps, for images
-// of any size: in each of its parts an amount that does not depend on them (gradients) and one that
-// grows with their pixels (activations). Which part takes the most depends on the size, too.
+// The memory that a step's forward and backward hold, beyond the replica's own, for images of any
+// size: in each of the step's parts an amount that does not depend on them (gradients) and one that
+// grows with their pixels (activations). The part that takes the most depends on the size, too.
 class StepMemory {
  public:
   // Runs a step on two and on four small images, no larger than `largest_padded`; nothing of it
   // stays. With sync_bn collective.
   StepMemory(Replica& replica, const ImageSize& largest_padded);
 
-  // At most at once, with so many padded pixels in a micro-batch.
+  // Returns the most at once, with so many padded pixels in a micro-batch.
   double bytes(double pixels) const;
 
  private:
@@ -42,15 +42,16 @@ class MemoryNeed {
   // For the steps of the job's plan from `begin` to `end`. With sync_bn collective.
   MemoryNeed(const Job& job, Replica& replica, std::int64_t begin, std::int64_t end);
 
-  // Of this process at its peak with so many images at once, what it holds now included: in RAM, or
-  // on its GPU. An estimate: tests/train/out_of_memory_test.cpp and tests/e2e say how good.
+  // Returns the peak of this process with so many images at once, including what it holds now: in
+  // RAM, or on its GPU. An estimate: tests/train/out_of_memory_test.cpp and tests/e2e show how
+  // good.
   std::int64_t bytes(int images) const;
-  // What it holds now and can still get, and what limits it, see free_memory().
+  // Returns what it holds now and can still get; `free_` names the limit.
   std::int64_t available_bytes() const { return held_bytes_ + free_.bytes; }
 
   bool fits(int images) const { return bytes(images) <= available_bytes(); }
 
-  // "about 3.1 GiB of 7.5 GiB (this machine)".
+  // Returns "about 3.1 GiB of 7.5 GiB (this machine)".
   std::string text(int images) const;
 
  private:

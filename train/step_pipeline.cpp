@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "shared/base/cat.h"
 #include "shared/comm/activity.h"
@@ -26,34 +25,21 @@ std::string problem_of(const StepMetrics& step) {
              step.loss_scale > 0 ? cat(", with a loss scale of ", shortest(step.loss_scale)) : "");
 }
 
-StepPipeline::Agreement StepPipeline::agree(const StepNews& own, bool with_loss) {
-  // The sums of the metrics, then those of the events.
-  double sums[kMostMetrics + 5] = {};
+StepPipeline::Agreement StepPipeline::agree(const StepEvents& own, bool with_loss) {
+  Sums sums = {.events = own};
   if (with_loss) {
     const StepSums made = replica_.take_metrics();  // waits for the device
     StepMetrics& oldest = under_way_.front().metrics;
     oldest.gradient_norm = made.gradient_norm;
     oldest.loss_scale = made.loss_scale;
     oldest.parts = made.parts;
-    std::copy(made.of_task.begin(), made.of_task.end(), sums);
+    sums.loss = made.of_task;
   }
-  double* const news = sums + kMostMetrics;
-  news[0] = own.stop ? 1 : 0;
-  news[1] = own.save ? 1 : 0;
-  news[2] = own.warned_of_ignored ? 1 : 0;
-  news[3] = static_cast<double>(own.replaced_images);
-  news[4] = own.found_damage ? 1 : 0;
   const PhaseScope phase(communicator_.activity(), Phase::kReduce);
   Stopwatch wait;
-  communicator_.all_reduce(sums, std::size(sums), ElementType::kFloat64, ReduceOp::kSum);
-  Agreement all{.wait_ms = wait.lap_ms(),
-                .news = {.stop = news[0] > 0,
-                         .save = news[1] > 0,
-                         .warned_of_ignored = news[2] > 0,
-                         .replaced_images = static_cast<std::int64_t>(news[3]),
-                         .found_damage = news[4] > 0}};
-  std::copy_n(sums, kMostMetrics, all.loss.begin());
-  return all;
+  communicator_.all_reduce(&sums, sizeof sums / sizeof(double), ElementType::kFloat64,
+                           ReduceOp::kSum);
+  return {.all = sums, .wait_ms = wait.lap_ms()};
 }
 
 RetiredStep StepPipeline::take_oldest(const TaskMetrics& loss) {
@@ -71,22 +57,22 @@ RetiredStep StepPipeline::take_oldest(const TaskMetrics& loss) {
   return step;
 }
 
-StepPipeline::Launched StepPipeline::launch(const StepMetrics& step, const StepNews& own) {
+StepPipeline::Launched StepPipeline::launch(const StepMetrics& step, const StepEvents& own) {
   under_way_.push_back({.metrics = step, .begun_seconds = begun_seconds_});
   const bool is_full = under_way_.size() > depth_;
-  const Agreement all = agree(own, is_full);
+  const auto [all, wait_ms] = agree(own, is_full);
   StepMetrics& newest = under_way_.back().metrics;
-  newest.exposed_comm_ms += all.wait_ms;
-  newest.replaced_images = all.news.replaced_images;
+  newest.exposed_comm_ms += wait_ms;
+  newest.replaced_images = static_cast<std::int64_t>(all.events.replaced_images);
   Launched launched{
-      .news = all.news, .oldest = {}, .launch_ms = (now_seconds() - begun_seconds_) * 1e3};
+      .events = all.events, .oldest = {}, .launch_ms = (now_seconds() - begun_seconds_) * 1e3};
   if (is_full) launched.oldest = take_oldest(all.loss);
   return launched;
 }
 
 std::optional<RetiredStep> StepPipeline::retire() {
   if (under_way_.empty()) return std::nullopt;
-  return take_oldest(agree({}, true).loss);
+  return take_oldest(agree({}, true).all.loss);
 }
 
 }  // namespace retina

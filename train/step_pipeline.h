@@ -16,13 +16,13 @@
 
 namespace retina {
 
-// Events that the ranks share after a step, so that all continue the same way.
-struct StepNews {
-  bool stop = false;                 // a stop signal came; true if any rank has it
-  bool save = false;                 // by the clock a checkpoint is due; true if any rank has it
-  bool warned_of_ignored = false;    // about a box that is not trained on; true if any rank has it
-  std::int64_t replaced_images = 0;  // images of the step; summed over ranks
-  bool found_damage = false;         // in a record not known as damaged; true if any rank has it
+// Events that the ranks share after a step, so that all continue the same way: the number of ranks
+// with each, and of images.
+struct StepEvents {
+  double stop = 0;             // a stop signal came
+  double save = 0;             // by the clock a checkpoint is due
+  double replaced_images = 0;  // images of the step in the place of a damaged one
+  double found_damage = 0;     // in a record not known as damaged
 };
 
 struct RetiredStep {
@@ -47,13 +47,13 @@ class StepPipeline {
   void begin_step() { begun_seconds_ = now_seconds(); }
 
   struct Launched {
-    StepNews news;                      // events of all ranks
+    StepEvents events;                  // events of all ranks
     std::optional<RetiredStep> oldest;  // retired, when more than `depth` were under way
     double launch_ms = 0;               // time since `begin_step`
   };
   // Adds `step`, whose update is on its way to the device, with this rank's events `own`. One
   // all-reduce shares the ranks' events and the oldest step's loss. Collective.
-  Launched launch(const StepMetrics& step, const StepNews& own);
+  Launched launch(const StepMetrics& step, const StepEvents& own);
 
   // Waits for the oldest step, if any. Collective.
   std::optional<RetiredStep> retire();
@@ -66,12 +66,16 @@ class StepPipeline {
     StepMetrics metrics;
     double begun_seconds;
   };
-  struct Agreement {
-    double wait_ms = 0;  // time spent waiting for the other ranks
-    StepNews news = {};
-    TaskMetrics loss = {};  // loss of the oldest step, if asked for
+  // Sums over ranks: the losses of the oldest step, or 0, and the events. All f64.
+  struct Sums {
+    TaskMetrics loss = {};
+    StepEvents events = {};
   };
-  Agreement agree(const StepNews& own, bool with_loss);
+  struct Agreement {
+    Sums all;
+    double wait_ms = 0;  // time spent waiting for the other ranks
+  };
+  Agreement agree(const StepEvents& own, bool with_loss);
   RetiredStep take_oldest(const TaskMetrics& loss);
 
   Replica& replica_;

@@ -14,6 +14,7 @@
 #include "shared/comm/activity.h"
 #include "shared/model/device.h"
 #include "shared/shard/damaged.h"
+#include "train/plan/image_names.h"
 
 namespace retina {
 namespace {
@@ -30,9 +31,8 @@ std::int64_t peak_resident_bytes() {
 
 }  // namespace
 
-Trainer::Trainer(TrainingRun& run, TimelineFile* timeline)
+Trainer::Trainer(TrainingRun& run)
     : run_(run),
-      timeline_(timeline),
       state_(run.state),
       replica_(run.replica),
       activity_(run.communicator.activity()),
@@ -88,7 +88,6 @@ int Trainer::run() {
     stop = outcome.stop || (epoch_ends && !run_.finish_epoch());
     if (stop) break;
     if (state_.at_end() || outcome.save_due) run_.save();
-    if (timeline_ != nullptr) timeline_->after_step();
   }
   run_.end(stop);
   return stop ? exit_code(ErrorKind::kInterrupted) : 0;
@@ -160,8 +159,7 @@ std::optional<Batch> Trainer::load(BatchLoader& loader, StepMetrics& step) {
   RETINA_CHECK(batch.has_value() && batch->part.step == state_.step());
   step.data_wait_ms += wait.lap_ms();
   log_debug("step ", step.step, ": trains on ", image_names(*batch));
-  ignored_box_warning_.look_at(*batch);
-  damaged_records_.look_at(*batch);
+  damaged_records_.check(*batch);
   for (const Sample& sample : batch->samples) {
     if (sample.replaced && sample.slot.counts) ++step.replaced_images;
   }
@@ -192,30 +190,29 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
   step.memory_bytes = peak_resident_bytes();
   step.micro_batch = run_.micro_batch();
   step.device_memory_bytes = peak_device_bytes(run_.job.device);
-  const auto [news, oldest, launch_ms] =
-      pipeline_.launch(step, {.stop = stop_signal() != 0,
-                              .save = is_root && run_.saving.is_due_by_clock(),
-                              .warned_of_ignored = ignored_box_warning_.is_told(),
-                              .replaced_images = step.replaced_images,
-                              .found_damage = damaged_records_.has_news()});
-  ignored_box_warning_.agree(news.warned_of_ignored);
-  if (news.found_damage) {
+  const auto count = [](bool has_event) { return has_event ? 1.0 : 0.0; };
+  const auto [events, oldest, launch_ms] =
+      pipeline_.launch(step, {.stop = count(stop_signal() != 0),
+                              .save = count(is_root && run_.saving.is_due_by_clock()),
+                              .replaced_images = static_cast<double>(step.replaced_images),
+                              .found_damage = count(damaged_records_.has_new())});
+  if (events.found_damage > 0) {
     const std::string problem = damaged_records_.agree(run_.communicator);
     if (!problem.empty()) run_.fail({ErrorKind::kData, problem, kDamagedHint});
   }
   // No step is under way when a checkpoint, a validation, a stop or an epoch's end follows.
   StepOutcome outcome = {
-      .stop = news.stop,
-      .save_due = news.save || run_.saving.is_due(state_.step(), state_.at_epoch_end())};
+      .stop = events.stop > 0,
+      .save_due = events.save > 0 || run_.saving.is_due(state_.step(), state_.at_epoch_end())};
   Stopwatch drained;
-  if (oldest) outcome.is_finite = take_in(*oldest);
+  if (oldest) outcome.is_finite = ingest(*oldest);
   const bool drains = outcome.stop || outcome.save_due || state_.at_epoch_end() || state_.at_end();
   if (drains && outcome.is_finite) outcome.is_finite = drain();
   if (is_root && !outcome.stop) run_.saving.add_step((launch_ms + drained.lap_ms()) * 1e-3);
   return outcome;
 }
 
-bool Trainer::take_in(const RetiredStep& step) {
+bool Trainer::ingest(const RetiredStep& step) {
   if (!step.problem.empty()) {
     run_.skip(step.metrics, step.problem);
     return false;
@@ -233,7 +230,7 @@ bool Trainer::take_in(const RetiredStep& step) {
 
 bool Trainer::drain() {
   while (const std::optional<RetiredStep> step = pipeline_.retire()) {
-    if (!take_in(*step)) return false;
+    if (!ingest(*step)) return false;
   }
   return true;
 }

@@ -3,8 +3,6 @@
 #pragma once
 
 #include "shared/data/loader.h"
-#include "train/monitor/timeline.h"
-#include "train/plan/image_names.h"
 #include "train/step/damaged_records.h"
 #include "train/step_pipeline.h"
 #include "train/training_run.h"
@@ -13,8 +11,8 @@ namespace retina {
 
 class Trainer {
  public:
-  // `run` and `timeline` (null: none) must outlive this.
-  Trainer(TrainingRun& run, TimelineFile* timeline);
+  // `run` must outlive this.
+  explicit Trainer(TrainingRun& run);
 
   // Trains to the end or until a stop signal. Returns the exit code: 0 or 75. Collective. Throws
   // Error{kAnswerNo} when the loss is not finite (with --on-nan rollback: too often), Error{kData}
@@ -48,18 +46,16 @@ class Trainer {
   void update(StepMetrics& step);  // clips, moves the weights
   StepOutcome end_step(StepMetrics& step);
   // Records a step. Returns false when its loss or gradient is not finite, so that it is skipped.
-  bool take_in(const RetiredStep& step);
+  bool ingest(const RetiredStep& step);
   // Retires all steps under way, or those up to the first that is skipped; then returns false.
   // Collective.
   bool drain();
 
   TrainingRun& run_;
-  TimelineFile* timeline_;
   TrainingState& state_;
   Replica& replica_;
   Activity* activity_;
   StepPipeline pipeline_;
-  IgnoredBoxWarning ignored_box_warning_;
   DamagedRecords damaged_records_;
 };
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "train/memory_need.h"
-#include "train/monitor/monitor.h"
+#include "train/monitor.h"
 #include "train/monitor/validation.h"
 #include "train/plan/step_loader.h"
 #include "train/run/saving.h"

@@ -94,7 +94,6 @@ Phase Activity::enter(Phase phase) {
   }
   const Phase before = std::exchange(state_.phase, phase);
   phase_since_ = changed_ = now;
-  if (listener_ != nullptr) listener_->on_phase(phase, now);
   return before;
 }
 
@@ -106,7 +105,6 @@ void Activity::set_step(std::int64_t step) {
   }
   step_since_ = changed_;
   state_.step = step;
-  if (listener_ != nullptr) listener_->on_step(step, changed_);
 }
 
 void Activity::begin(const Operation& operation) {
@@ -124,7 +122,6 @@ void Activity::begin(const Operation& operation) {
   }
   state_.in_collective = 1;
   collective_since_ = changed_ = Clock::now();
-  if (listener_ != nullptr) listener_->on_collective_begin(operation, changed_);
 }
 
 void Activity::end() {
@@ -132,12 +129,6 @@ void Activity::end() {
   state_.in_collective = 0;
   state_.excused_s = 0;
   changed_ = collective_end_ = Clock::now();
-  if (listener_ != nullptr) listener_->on_collective_end(changed_);
-}
-
-void Activity::set_listener(ActivityListener* listener) {
-  const std::lock_guard lock(mutex_);
-  listener_ = listener;
 }
 
 void Activity::leave() {

@@ -108,18 +108,6 @@ struct RankState {
   const Entered* last() const { return recent[0].sequence == 0 ? nullptr : recent.data(); }
 };
 
-// Receives every change at once, on the thread that makes it and one at a time. Must be quick and
-// may not call the Activity.
-class ActivityListener {
- public:
-  virtual ~ActivityListener() = default;
-  virtual void on_phase(Phase phase, std::chrono::steady_clock::time_point now) = 0;
-  virtual void on_step(std::int64_t step, std::chrono::steady_clock::time_point now) = 0;
-  virtual void on_collective_begin(const Operation& operation,
-                                   std::chrono::steady_clock::time_point now) = 0;
-  virtual void on_collective_end(std::chrono::steady_clock::time_point now) = 0;
-};
-
 // Holds the activity of this rank. Thread-safe.
 class Activity {
  public:
@@ -136,15 +124,12 @@ class Activity {
   // Excludes `gap_s` from every duration of `state`: this process stood still for that long, just
   // now.
   void exclude_gap(double gap_s);
-  // Sets the listener, or none (null). It outlives this or is removed first.
-  void set_listener(ActivityListener* listener);
   RankState state() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
   mutable std::mutex mutex_;
-  ActivityListener* listener_ = nullptr;
   RankState state_;
   Clock::time_point phase_since_ = Clock::now(), changed_ = phase_since_;
   Clock::time_point collective_since_, collective_end_;

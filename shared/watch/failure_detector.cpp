@@ -79,21 +79,6 @@ void for_each_entered(const RankState& state, const Call& call) {
   for (const Entered& entered : state.marks) call(entered);
 }
 
-// Returns the first number of a collective at which ranks disagree.
-std::optional<std::uint64_t> first_difference(const std::vector<RankView>& views) {
-  std::map<std::uint64_t, std::uint64_t> chains;  // by sequence
-  std::optional<std::uint64_t> first;
-  for (const RankView& view : views) {
-    for_each_entered(view.state, [&](const Entered& entered) {
-      if (entered.sequence == 0) return;
-      const auto [place, is_new] = chains.try_emplace(entered.sequence, entered.chain);
-      if (is_new || place->second == entered.chain) return;
-      first = std::min(first.value_or(entered.sequence), entered.sequence);
-    });
-  }
-  return first;
-}
-
 bool contains(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
@@ -181,47 +166,43 @@ std::optional<Diagnosis> FailureDetector::lost(const std::vector<RankView>& view
 }
 
 std::optional<Diagnosis> FailureDetector::mismatch(const std::vector<RankView>& views) const {
-  const std::optional<std::uint64_t> sequence = first_difference(views);
-  if (!sequence) return std::nullopt;
-  std::map<int, const Entered*> seen;
+  struct Side {
+    std::vector<int> ranks = {};
+    const Entered* entered = nullptr;
+  };
+  std::map<std::uint64_t, std::map<std::uint64_t, Side>> seen;  // by sequence, then by chain
   for (const RankView& view : views) {
     for_each_entered(view.state, [&](const Entered& entered) {
-      if (entered.sequence == *sequence) seen.emplace(view.state.rank, &entered);
+      if (entered.sequence == 0) return;
+      Side& side = seen[entered.sequence][entered.chain];
+      side.entered = &entered;
+      if (side.ranks.empty() || side.ranks.back() != view.state.rank) {
+        side.ranks.push_back(view.state.rank);
+      }
     });
   }
-  return mismatch_at(*sequence, seen);
-}
-
-Diagnosis FailureDetector::mismatch_at(std::uint64_t sequence,
-                                       const std::map<int, const Entered*>& seen) const {
-  std::map<std::uint64_t, std::vector<int>> sides;  // by chain
-  for (const auto& [rank, entered] : seen) sides[entered->chain].push_back(rank);
+  const auto first =
+      std::find_if(seen.begin(), seen.end(), [](const auto& one) { return one.second.size() > 1; });
+  if (first == seen.end()) return std::nullopt;
   Diagnosis diagnosis{.kind = DiagnosisKind::kMismatch,
                       .hint =
                           "compare --version on the nodes; if they agree, this is a bug in "
                           "retina-batch: please report it"};
-  const auto operation_of = [&](const std::vector<int>& side) -> const Operation& {
-    return seen.at(side.front())->operation;
-  };
-  const std::uint64_t first = operation_of(sides.begin()->second).hash();
   std::string text;
-  bool named = false;  // else they differed before
-  for (const auto& [chain, ranks] : sides) {
-    const Operation& operation = operation_of(ranks);
-    named |= operation.hash() != first;
+  for (const auto& [chain, side] : first->second) {
+    const Operation& operation = side.entered->operation;
     text += cat(text.empty() ? "" : "; ", operation.name(), ", ", operation.describe(), " on ",
-                names(ranks));
+                names(side.ranks));
     // If two sides are equal, the one without rank 0 is to blame.
     const std::size_t smallest = diagnosis.ranks.size();
-    if (smallest == 0 || ranks.size() < smallest ||
-        (ranks.size() == smallest && !contains(ranks, 0))) {
-      diagnosis.ranks = ranks;
+    if (smallest == 0 || side.ranks.size() < smallest ||
+        (side.ranks.size() == smallest && !contains(side.ranks, 0))) {
+      diagnosis.ranks = side.ranks;
     }
   }
-  diagnosis.message = cat(
-      "the ranks ",
-      named ? "call different collectives" : "called different collectives before this",
-      " (number ", with_commas(sequence), " of step ", seen.begin()->second->step, ": ", text, ")");
+  diagnosis.message =
+      cat("the ranks call different collectives (number ", with_commas(first->first), " of step ",
+          first->second.begin()->second.entered->step, ": ", text, ")");
   return diagnosis;
 }
 
@@ -261,17 +242,12 @@ std::optional<Diagnosis> FailureDetector::left(const std::vector<RankView>& view
     if (view.state.left == 0) continue;
     for (const RankView& other : views) {
       if (other.state.in_collective == 0 || other.state.sequence <= view.state.sequence) continue;
-      // The first collective that it missed, if that is still known.
-      const auto& recent = other.state.recent;
-      const auto next = std::find_if(recent.begin(), recent.end(), [&](const Entered& entered) {
-        return entered.sequence == view.state.sequence + 1;
-      });
-      const Entered& first = next != recent.end() ? *next : *other.state.last();
       return Diagnosis{
           .kind = DiagnosisKind::kLeft,
           .ranks = {view.state.rank},
-          .message = cat(names({view.state.rank}), " ended its work early and never entered ",
-                         place(first), ", where ", names({other.state.rank}), " waits"),
+          .message =
+              cat(names({view.state.rank}), " ended its work early and never entered ",
+                  place(*other.state.last()), ", where ", names({other.state.rank}), " waits"),
           .hint = "this is a bug in retina-batch; please report it with the command that you ran"};
     }
   }
@@ -395,10 +371,9 @@ std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& 
           !warned_.insert({state.rank, state.sequence}).second) {
         continue;
       }
-      const char* disk = is_write(state.phase) ? "; its disk is slow" : "";
       lines.push_back(cat(names({state.rank}), " is slow: others have waited ", fixed(waited_s, 1),
                           " s for it in ", place(*front.entered), ", it is in ",
-                          phase_name(state.phase), disk));
+                          phase_name(state.phase)));
     }
   }
   for (const RankView& view : views) {
@@ -410,12 +385,6 @@ std::vector<std::string> FailureDetector::warnings(const std::vector<RankView>& 
                           " s; after ", shortest(options_.stall_timeout_s),
                           " s (--stall-timeout) it is taken for lost"));
     }
-    if (is_silent(view, now_s)) continue;  // its disk may be fine
-    if (!is_write(state.phase) && state.phase != Phase::kDataWait) continue;
-    if (state.in_collective != 0 || state.in_phase_s <= options_.straggler_warning_s) continue;
-    if (!warned_.insert({state.rank, state.sequence}).second) continue;
-    lines.push_back(cat(names({state.rank}), " has been in ", phase_name(state.phase), " for ",
-                        fixed(state.in_phase_s, 1), " s: its disk is slow"));
   }
   return lines;
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -51,8 +50,7 @@ class FailureDetector {
   // Returns the seconds that the launcher has to end the job after `diagnosis`.
   double launcher_wait_s(const Diagnosis& diagnosis, const std::vector<RankView>& views) const;
 
-  // Returns new warnings only: silent ranks, stragglers and slow disks, each rank once per
-  // collective.
+  // Returns new warnings only: silent ranks and stragglers, each rank once per collective.
   std::vector<std::string> warnings(const std::vector<RankView>& views, double now_s);
 
   // Returns "rank 3 (node-b)", "ranks 2, 3 (node-b)", "64 ranks on 8 nodes (512-575)".
@@ -60,7 +58,6 @@ class FailureDetector {
 
  private:
   std::optional<Diagnosis> mismatch(const std::vector<RankView>& views) const;
-  Diagnosis mismatch_at(std::uint64_t sequence, const std::map<int, const Entered*>& seen) const;
   std::optional<Diagnosis> died(const std::vector<RankView>& views, double now_s) const;
   std::optional<Diagnosis> left(const std::vector<RankView>& views) const;
   std::optional<Diagnosis> silent(const std::vector<RankView>& views, double now_s) const;

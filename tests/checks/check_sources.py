@@ -54,18 +54,18 @@ LAYERS = {
         "shared/model", "shared/checkpoint", "train/reduce"],
     "train/run": ["shared/base", "shared/coco", "shared/shard", "shared/comm", "shared/model",
         "shared/checkpoint", "train/schedule", "train/step"],
-    "train/scaling": ["shared/base", "shared/comm", "shared/report"],
-    "train/monitor": ["shared/base", "shared/shard", "shared/image", "shared/anchor",
-        "shared/comm", "shared/data", "shared/model", "shared/evaluation/score",
-        "shared/evaluation/draw", "shared/evaluation/predict", "shared/report", "train/plan",
-        "train/reduce", "train/step", "train/run", "train/scaling"],
+    "train/monitor": ["shared/base", "shared/shard", "shared/comm", "shared/data", "shared/model",
+        "shared/evaluation/score", "shared/evaluation/draw", "shared/evaluation/predict",
+        "shared/report", "train/reduce", "train/step"],
+    "train/report": ["shared/base", "shared/shard", "shared/image", "shared/anchor",
+        "shared/evaluation/score", "shared/report", "train/plan", "train/monitor"],
     "train/start": ["shared/base", "shared/shard", "shared/image", "shared/anchor", "shared/comm", "shared/watch",
         "shared/job", "shared/data", "shared/model", "shared/checkpoint", "train/augment", "train/plan", "train/schedule",
-        "train/reduce", "train/step", "train/run", "train/scaling", "train/monitor"],
+        "train/reduce", "train/step", "train/run"],
     "train": ["shared/base", "shared/shard", "shared/image", "shared/anchor", "shared/comm",
         "shared/watch", "shared/job", "shared/data", "shared/ops", "shared/model", "shared/checkpoint",
-        "train/augment", "train/plan", "train/schedule", "train/reduce", "train/step", "train/run",
-        "train/scaling", "train/monitor", "train/start"],
+        "shared/evaluation/score", "shared/report", "train/augment", "train/plan", "train/schedule", "train/reduce",
+        "train/step", "train/run", "train/monitor", "train/report", "train/start"],
     "evaluate": ["shared/base", "shared/coco", "shared/shard", "shared/image", "shared/comm",
         "shared/watch", "shared/job", "shared/data", "shared/ops", "shared/model", "shared/onnx",
         "shared/checkpoint", "shared/evaluation/score", "shared/evaluation/draw",
@@ -83,8 +83,7 @@ LAYERS = {
 WITHOUT_TORCH = ["shared/base", "shared/coco", "shared/remote", "shared/shard", "shared/image", "shared/anchor",
                  "shared/comm", "shared/watch", "shared/job", "shared/data",
                  "shared/checkpoint/foreign", "shared/onnx", "shared/evaluation/score",
-                 "shared/evaluation/draw", "shared/report",
-                 "train/augment", "train/plan", "train/schedule", "train/scaling", "preprocess"]
+                 "shared/evaluation/draw", "shared/report", "train/augment", "train/plan", "train/schedule", "preprocess"]
 CPP_SUFFIXES = [".cpp", ".cu", ".h", ".cuh"]
 
 

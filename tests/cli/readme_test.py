@@ -366,7 +366,7 @@ class Readme(unittest.TestCase):
         self.run_commands(place, [page for page in PAGES if not page.startswith("docs/")])
         stats = json.loads((place / "evaluation/metrics.json").read_text())["stats"]
         self.assertEqual(len(stats), 12)
-        for name in ("model.onnx", "scored/metrics.json", "scaling/scaling.html", "served",
+        for name in ("model.onnx", "scored/metrics.json", "on-4/metrics.jsonl", "served",
                      "mine/run/report.html"):
             self.assertTrue((place / name).exists(), name)
 

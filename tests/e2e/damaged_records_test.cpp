@@ -38,24 +38,15 @@ class DamagedRecord : public testing::Test {
   // Two steps see each of the eight images once.
   ProcessResult train(int ranks, const std::string& run,
                       const std::vector<std::string>& more = {}) const {
-    const auto command = job_.train_command(run, 2, more);
-    return run_process(ranks == 1 ? command : under_mpirun(ranks, command));
+    return run_on(ranks, job_.train_command(run, 2, more));
   }
 
   static std::int64_t replaced_images(const std::string& run) {
     std::int64_t sum = 0;
-    std::ifstream file(run + "/metrics.jsonl");
-    for (std::string line; std::getline(file, line);) {
-      const JsonFile json = JsonFile::parse(line, "line");
-      if (json.root().has("replaced_images")) sum += json.root().at("replaced_images").as_int();
+    for (const JsonFile& line : metric_lines(run, "replaced_images")) {
+      sum += line.root().at("replaced_images").as_int();
     }
     return sum;
-  }
-
-  static std::size_t count_of(const std::string& part, const std::string& text) {
-    std::size_t count = 0;
-    for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
-    return count;
   }
 
   static constexpr std::size_t kRecord = 5;
@@ -72,7 +63,7 @@ TEST_F(DamagedRecord, IsReplacedNamedOnceAndCountedOnAnyNumberOfRanks) {
         train(ranks, run, {"--max-bad-fraction", "0.2", "--norm", "frozen"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const std::string name = cat("(image ", image_id_, ") (shard 0, record ");
-    EXPECT_EQ(count_of(name, result.err), 1U) << result.err;
+    EXPECT_EQ(occurrences(name, result.err), 1U) << result.err;
     EXPECT_EQ(replaced_images(run), 1);
     losses.push_back(first_step(run, "loss"));
   }
@@ -84,7 +75,7 @@ TEST_F(DamagedRecord, EndsTheJobOnAllRanksWhereTooManyAre) {
     SCOPED_TRACE(ranks);
     const ProcessResult result = train(ranks, job_ / ("run-" + std::to_string(ranks)));
     EXPECT_EQ(result.exit_code, 65) << result.err;
-    EXPECT_EQ(count_of("error: ", result.err), 1U) << result.err;
+    EXPECT_EQ(occurrences("error: ", result.err), 1U) << result.err;
     EXPECT_THAT(result.err, HasSubstr(cat("(image ", image_id_, ") (shard 0, record ")));
     EXPECT_THAT(result.err, HasSubstr("1 of 8 records are now damaged (want at most 0.001 of "
                                       "them, --max-bad-fraction)"));

@@ -2,10 +2,7 @@
 // an undisturbed one does.
 #include <gtest/gtest.h>
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +15,7 @@
 #include "shared/base/file.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "tests/e2e/job.h"
+#include "tests/e2e/weights.h"
 #include "tests/support/child_process.h"
 
 namespace retina {
@@ -74,17 +72,6 @@ std::vector<pid_t> ranks_of(const std::string& run) {
     }
   }
   return found;
-}
-
-double relative_difference(const NamedTensors& ours, const NamedTensors& theirs) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < theirs.size(); ++i) {
-    const at::Tensor left = ours[i].tensor.to(at::kDouble);
-    const at::Tensor right = theirs[i].tensor.to(at::kDouble);
-    difference += (left - right).square().sum().item<double>();
-    norm += right.square().sum().item<double>();
-  }
-  return std::sqrt(difference / norm);
 }
 
 TEST(Elastic, FourThenThreeThenTwoRanksTrainEachImageOnceAnEpoch) {

@@ -48,31 +48,12 @@ Instances subset(const Instances& all, const std::map<std::string, std::string>&
 // Without an option of the model.
 std::vector<std::string> plain_command(const std::string& shards, const std::string& run, int steps,
                                        const std::vector<std::string>& more) {
-  std::vector<std::string> command = {"retina-train",
-                                      "--train",
-                                      shards,
-                                      "--output",
-                                      run,
-                                      "--steps",
-                                      cat(steps),
-                                      "--lr",
-                                      "0.0001",
-                                      "--images-per-step",
-                                      "4",
-                                      "--min-side",
-                                      "64",
-                                      "--max-side",
-                                      "96",
-                                      "--clip-norm",
-                                      "10",
-                                      "--threads",
-                                      "1",
-                                      "--compute-threads",
-                                      "1",
-                                      "--device",
-                                      "cpu"};
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
+  const std::vector<std::string> command = joined(
+      {"retina-train", "--train", shards, "--output", run, "--steps", cat(steps)},
+      words(
+          "--lr 0.0001 --images-per-step 4 --min-side 64 --max-side 96 --clip-norm 10 --threads 1 "
+          "--compute-threads 1 --device cpu"));
+  return joined(command, more);
 }
 
 ModelConfig model_of(const std::string& run) {
@@ -217,7 +198,7 @@ TEST_F(NamedWeights, ADetectorBringsItsArchitectureAndTheRowsOfItsClasses) {
   const auto command = [&](int steps) {
     return plain_command(shards, run, steps, {"--init", "coco-v1"});
   };
-  const ProcessResult first = run_process(command(1));
+  const ProcessResult first = run_process(under_mpirun(2, command(1)));
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_THAT(first.err, HasSubstr(cat("--init coco-v1: ", v1_, "\n")));
   EXPECT_THAT(first.err, HasSubstr("--backbone resnet18 --norm-eps 0 --head-norm none\n"));
@@ -228,21 +209,13 @@ TEST_F(NamedWeights, ADetectorBringsItsArchitectureAndTheRowsOfItsClasses) {
   EXPECT_EQ(model.norm, Norm::kFrozen);
   EXPECT_EQ(model.norm_eps, 0);
 
-  // The run goes on by the same command, on two ranks, when the weights are gone.
+  // The run goes on by the same command, when the weights are gone.
   std::filesystem::remove_all(job_ / "weights");
   const ProcessResult second = run_process(under_mpirun(2, command(2)));
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(steps_logged(run), 2);
   EXPECT_EQ(model_of(run).to_json(), model.to_json());
   EXPECT_THAT(run_process(command(2)).out, HasSubstr("already finished"));
-}
-
-TEST_F(NamedWeights, EveryRankHasTheModelOfTheWeights) {
-  import_as(v1_source_, v1_);
-  const ProcessResult ranks = run_process(
-      under_mpirun(2, plain_command(job_.train_shards(), job_ / "run", 1, {"--init", "coco-v1"})));
-  EXPECT_EQ(ranks.exit_code, 0) << ranks.err;
-  EXPECT_EQ(steps_logged(job_ / "run"), 1);
 }
 
 TEST_F(NamedWeights, TheSecondVersionTakesNoOption) {
@@ -253,20 +226,6 @@ TEST_F(NamedWeights, TheSecondVersionTakesNoOption) {
   EXPECT_THAT(trained.err, HasSubstr("the model follows --init: --backbone resnet18\n"));
   EXPECT_EQ(model_of(job_ / "run").head_norm, HeadNorm::kGroup);
   EXPECT_TRUE(model_of(job_ / "run").p6_from_c5);
-}
-
-TEST_F(NamedWeights, AnOptionOrRecipeOfAnotherArchitectureIsOneLine) {
-  import_as(v1_source_, v1_);
-  expect_refusal(
-      train("run", 1, {"--init", "coco-v1", "--norm-eps", "1e-5", "--log-level", "error"}), 78,
-      "(it is --norm-eps 0, the options say --norm-eps 1e-05)");
-  expect_refusal(
-      train("run", 1,
-            {"--init", "coco-v1", "--recipe", "torchvision-v2", "--min-sides", "64", "--log-level",
-             "error"}),
-      78,
-      "(it is --backbone resnet18 --head-norm none --p6 p5, the options say --backbone resnet50 "
-      "--head-norm group --p6 c5)");
 }
 
 TEST_F(NamedWeights, MissingOnesAreFetchedByTheCommandOfTheHint) {

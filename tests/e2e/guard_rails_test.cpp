@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ATen/ops/equal.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -13,6 +11,7 @@
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/coco/instances.h"
 #include "tests/e2e/job.h"
+#include "tests/e2e/weights.h"
 #include "tests/support/child_process.h"
 
 namespace retina {
@@ -22,29 +21,15 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::vector<std::string> kTinyModel = {"--backbone", "resnet18", "--min-side", "64",
-                                             "--max-side", "96",       "--device",   "cpu"};
-
-std::vector<std::string> joined(std::vector<std::string> first,
-                                const std::vector<std::string>& second) {
-  first.insert(first.end(), second.begin(), second.end());
-  return first;
-}
+const std::vector<std::string> kTinyModel =
+    words("--backbone resnet18 --min-side 64 --max-side 96 --device cpu");
 
 TEST(GuardRails, ARunInTwoPartsKeepsAverageAndPlateauState) {
   const Job job(Task::kClassification);
-  const std::vector<std::string> options = {"--ema",
-                                            "0.9",
-                                            "--lr-schedule",
-                                            "plateau",
-                                            "--plateau-patience",
-                                            "1",
-                                            "--steps-per-epoch",
-                                            "2",
-                                            "--validation",
-                                            job.val_shards(),
-                                            "--optimizer",
-                                            "adam"};
+  const std::vector<std::string> options =
+      joined({"--validation", job.val_shards()},
+             words("--ema 0.9 --lr-schedule plateau --plateau-patience 1 --steps-per-epoch 2 "
+                   "--optimizer adam"));
   const auto train = [&](const std::string& run, int steps) {
     const ProcessResult result = run_process(job.train_command(run, steps, options));
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -54,15 +39,8 @@ TEST(GuardRails, ARunInTwoPartsKeepsAverageAndPlateauState) {
   train(job / "parts", 11);
   const Checkpoint whole = load_checkpoint(last_checkpoint(job / "whole"));
   const Checkpoint parts = load_checkpoint(last_checkpoint(job / "parts"));
-  ASSERT_EQ(whole.model.size(), parts.model.size());
-  ASSERT_EQ(whole.optimizer.size(), parts.optimizer.size());
-  for (std::size_t i = 0; i < whole.model.size(); ++i) {
-    EXPECT_TRUE(at::equal(whole.model[i].tensor, parts.model[i].tensor)) << whole.model[i].name;
-  }
-  for (std::size_t i = 0; i < whole.optimizer.size(); ++i) {
-    EXPECT_TRUE(at::equal(whole.optimizer[i].tensor, parts.optimizer[i].tensor))
-        << whole.optimizer[i].name;
-  }
+  expect_same_bits(whole.model, parts.model);
+  expect_same_bits(whole.optimizer, parts.optimizer);
   EXPECT_EQ(whole.trainer_json, parts.trainer_json);
   // Epochs of two steps: the sixth is in progress.
   EXPECT_THAT(last_checkpoint(job / "whole"), HasSubstr("checkpoint-06-00000011.pt"));
@@ -92,21 +70,6 @@ TEST(GuardRails, EndsEarlyWhenTheApStaysAndIsThenFinished) {
   const ProcessResult again = run_process(command);
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("already finished"));
-}
-
-// Two steps are an epoch.
-TEST(GuardRails, AValidationWithinAnEpochNamesTheEpochInProgressAndTheLastLineHasItsFigure) {
-  const Job job(Task::kClassification);
-  const ProcessResult result =
-      run_process(job.train_command(job / "run", 1, {"--validation", job.val_shards()}));
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const std::string validation = "epoch 1, step 1: validation ";
-  ASSERT_THAT(result.err, HasSubstr(validation));
-  const std::size_t begin = result.err.find(validation) + validation.size();
-  const std::string metric = result.err.substr(begin, result.err.find(',', begin) - begin);
-  const std::size_t last = result.err.rfind("training 1/1 steps");
-  ASSERT_NE(last, std::string::npos) << result.err;
-  EXPECT_THAT(result.err.substr(last), HasSubstr(", " + metric));
 }
 
 TEST(GuardRails, WarnOfAFrozenNormFromScratch) {
@@ -159,27 +122,8 @@ TEST(GuardRails, KeepOneValidationSetInARun) {
   EXPECT_THAT(resumed.err, HasSubstr("the contents of --validation, or --validation-images (was "));
 }
 
-TEST(GuardRails, NoFileOfAnotherProgramIsReplaced) {
-  const Job job(Task::kClassification);
-  const std::vector<std::pair<std::string, std::string>> files = {
-      {"config.json", R"({"fixed": {"model": "11", "data": "22"}})"},
-      {"report.html", "<p>an evaluation"},
-      {"metrics.jsonl", "{\"step\": 1, \"loss\": 2}\n"}};
-  for (const auto& [name, text] : files) {
-    const std::string folder = job / ("of " + name);
-    make_folder(folder);
-    write_file_atomically(folder + "/" + name, text);
-    for (const std::vector<std::string>& more : {{}, std::vector<std::string>{"--overwrite"}}) {
-      const ProcessResult result = run_process(job.train_command(folder, 1, more));
-      EXPECT_EQ(result.exit_code, 78) << result.err;
-      EXPECT_THAT(result.err, HasSubstr(cat(folder, ": holds ", name)));
-      EXPECT_EQ(read_file(folder + "/" + name), text);
-    }
-  }
-}
-
 // It has a width until it is mirrored: then no anchor would meet it, and l1 would be infinite.
-TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
+TEST(GuardRails, TrainWithoutABoxThatIsTooThin) {
   const Job job;
   Instances instances = read_instances(job / "scenes/annotations/instances_train2017.json");
   Annotation& thin = instances.annotations.front();
@@ -192,11 +136,7 @@ TEST(GuardRails, NameABoxThatIsTooThinAndTrainWithoutIt) {
   const ProcessResult result =
       run_process(small_train_command(job / "thin", job / "run", 6, {"--augment", "flip=1"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const std::string line = cat("(image ", thin.image_id, "), annotation ", thin.id,
-                               ": the box has no width or height inside the image");
   EXPECT_THAT(result.err, HasSubstr("boxes without an area, ignored: 1)"));
-  EXPECT_THAT(result.err, HasSubstr(line));
-  EXPECT_EQ(result.err.find(line), result.err.rfind(line)) << "in two epochs, told once";
 }
 
 TEST(GuardRails, APreviewTrainsNothingAndARunKeepsItsAugmentation) {
@@ -248,20 +188,6 @@ TEST(GuardRails, ARunWithoutStandardStreamsHasNoLogInItsFiles) {
   for (std::string line; std::getline(lines, line);) EXPECT_NO_THROW(JsonFile::parse(line, line));
 }
 
-TEST(GuardRails, ATimelineThatIsNotOursToReplaceEndsTheJobAtItsStart) {
-  const Job job(Task::kClassification);
-  write_file_atomically(job / "trace.json", R"({"traceEvents": []})");
-  const ProcessResult foreign =
-      run_process(job.train_command(job / "run", 1, {"--timeline", job / "trace.json"}));
-  EXPECT_EQ(foreign.exit_code, 73) << foreign.err;
-  EXPECT_THAT(foreign.err, HasSubstr("trace.json: exists and is not ours to replace"));
-  const ProcessResult result =
-      run_process(job.train_command(job / "run", 1, {"--timeline", job / "shards"}));
-  EXPECT_EQ(result.exit_code, 73) << result.err;
-  EXPECT_THAT(result.err, HasSubstr(cat(job / "shards", ": is a folder")));
-  EXPECT_FALSE(std::filesystem::exists(job / "run"));
-}
-
 TEST(Recipes, EachTrainsASmallModel) {
   const Job job;
   for (const std::string recipe :
@@ -287,24 +213,8 @@ TEST(Recipes, EndWithOneLineWithoutTheirBackbone) {
   set_value(command, "--backbone", "resnet50");
   const ProcessResult result = run_process(command);
   EXPECT_EQ(result.exit_code, 78);
-  EXPECT_EQ(result.err,
-            "retina-train: error: --recipe torchvision-v2: begins with a pretrained backbone, "
-            "--init is missing; hint: make weights DATA=" +
-                job.folder().path() +
-                " WEIGHTS=imagenet-v2 (without the sources: retina-weights --output " +
-                job / "weights" +
-                " imagenet-v2), then --init imagenet-v2; --init none trains from " + "scratch\n");
-}
-
-TEST(Recipes, SayHowToGetABackboneThatIsMissing) {
-  const Job job;
-  const ProcessResult result = run_process(job.train_command(
-      job / "run", 1, {"--recipe", "torchvision-v1", "--init", job / "resnet50-0676ba61.pt"}));
-  EXPECT_EQ(result.exit_code, 66) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr(cat("--init ", job / "resnet50-0676ba61.pt", ": no such file")));
-  EXPECT_THAT(result.err, HasSubstr(cat("hint: make weights DATA=", job.folder().path(),
-                                        " WEIGHTS=imagenet-v1 ")));
+  EXPECT_THAT(result.err, HasSubstr("begins with a pretrained backbone, --init is missing"));
+  EXPECT_THAT(result.err, HasSubstr("imagenet-v2"));
 }
 
 TEST(Synthetic, MeasuresSpeedWithoutDataAndWritesNothing) {

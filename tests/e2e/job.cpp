@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
 
 #include "shared/base/file.h"
-#include "shared/base/json.h"
 #include "tests/support/child_process.h"
 #include "tests/support/classes/class_set.h"
 #include "tests/support/scenes/data_set.h"
@@ -17,40 +17,33 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Words joined(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 Words network_words(Task task) {
   if (task == Task::kClassification) {
-    return {"--task", "classify", "--backbone", "cifar-cnn", "--images-per-step", "6"};
+    return words("--task classify --backbone cifar-cnn --images-per-step 6");
   }
-  return {"--images-per-step", "4",  "--backbone",     "resnet18",         "--min-side",  "64",
-          "--max-side",        "96", "--anchor-sizes", "16,32,64,128,256", "--clip-norm", "10"};
+  return words(
+      "--images-per-step 4 --backbone resnet18 --min-side 64 --max-side 96 "
+      "--anchor-sizes 16,32,64,128,256 --clip-norm 10");
 }
 
 }  // namespace
 
+Words words(const std::string& line) {
+  std::istringstream in(line);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+Words joined(Words first, const Words& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 Words small_train_command(const std::string& shards, const std::string& run, int steps,
                           const Words& more, Task task) {
-  const Words command = {"retina-train",
-                         "--train",
-                         shards,
-                         "--output",
-                         run,
-                         "--steps",
-                         std::to_string(steps),
-                         "--lr",
-                         "0.001",
-                         "--warmup-steps",
-                         "2",
-                         "--compute-threads",
-                         "1",
-                         "--threads",
-                         "1",
-                         "--device",
-                         "cpu"};
+  const Words command =
+      joined({"retina-train", "--train", shards, "--output", run, "--steps", std::to_string(steps)},
+             words("--lr 0.001 --warmup-steps 2 --compute-threads 1 --threads 1 "
+                   "--device cpu"));
   // Nothing but what is given, unless a test asks for more.
   const bool names_recipe = std::find(more.begin(), more.end(), "--recipe") != more.end();
   const Words all = joined(joined(command, network_words(task)), more);
@@ -96,11 +89,34 @@ Words Job::train_command(const std::string& run, int steps, const Words& more) c
   return small_train_command(train_shards(), run, steps, more, task_);
 }
 
-double first_step(const std::string& run, const char* metric) {
+ProcessResult run_on(int ranks, const Words& command) {
+  return run_process(ranks == 1 ? command : under_mpirun(ranks, command));
+}
+
+std::vector<JsonFile> metric_lines(const std::string& run, const char* key) {
+  std::vector<JsonFile> found;
   std::istringstream lines(read_file(run + "/metrics.jsonl"));
-  std::string line;
-  std::getline(lines, line);
-  return JsonFile::parse(line, "metrics.jsonl").root().at(metric).as_double();
+  for (std::string line; std::getline(lines, line);) {
+    JsonFile json = JsonFile::parse(line, run);
+    if (json.root().has(key)) found.push_back(std::move(json));
+  }
+  return found;
+}
+
+std::string last_validation_line(const std::string& run) {
+  const std::string text = read_file(run + "/metrics.jsonl");
+  const std::size_t begin = text.rfind("{\"", text.rfind("\"validation\""));
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+double first_step(const std::string& run, const char* metric) {
+  return metric_lines(run, "step_ms").at(0).root().at(metric).as_double();
+}
+
+std::size_t occurrences(const std::string& part, const std::string& text) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
+  return count;
 }
 
 std::int64_t steps_logged(const std::string& run) {

@@ -7,10 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/json.h"
 #include "shared/base/task.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
+
+// A command line's words, which blanks separate.
+std::vector<std::string> words(const std::string& line);
+// `first`, then `second`.
+std::vector<std::string> joined(std::vector<std::string> first,
+                                const std::vector<std::string>& second);
 
 // retina-train on `shards` into `run` with one compute thread, `steps` steps in all.
 std::vector<std::string> small_train_command(const std::string& shards, const std::string& run,
@@ -43,11 +50,21 @@ class Job {
   TestFolder folder_;
 };
 
-// A figure of the first step in metrics.jsonl of `run`.
+// Runs the command alone, or under mpirun.
+ProcessResult run_on(int ranks, const std::vector<std::string>& command);
+
+// The lines of metrics.jsonl of `run` that have `key`: "step_ms" of steps, "validation".
+std::vector<JsonFile> metric_lines(const std::string& run, const char* key);
+// The text of the last line that has a validation.
+std::string last_validation_line(const std::string& run);
+// A figure of the first step.
 double first_step(const std::string& run, const char* metric);
 
 // Steps that metrics.jsonl of `run` has so far.
 std::int64_t steps_logged(const std::string& run);
+
+// How often `part` is in `text`.
+std::size_t occurrences(const std::string& part, const std::string& text);
 
 // The newest checkpoint by checkpoints.json; "" when there is none.
 std::string last_checkpoint(const std::string& run);

@@ -15,17 +15,6 @@ namespace {
 
 using testing::HasSubstr, testing::Not;
 
-// Each step's line of a run.
-std::vector<JsonFile> step_lines(const std::string& run) {
-  std::vector<JsonFile> lines;
-  std::istringstream text(read_file(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(text, line);) {
-    JsonFile json = JsonFile::parse(line, run);
-    if (json.root().has("grad_norm")) lines.push_back(std::move(json));
-  }
-  return lines;
-}
-
 class LossScale : public testing::Test {
  protected:
   std::vector<std::string> command(const std::string& run, int steps,
@@ -66,7 +55,7 @@ TEST_F(LossScale, IsInEachStepsLineAndTheRunLearns) {
   const ProcessResult result = run_process(command("run", 6, {"--precision", "fp16"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("cpu has no float16 units for gradients, so"));
-  const std::vector<JsonFile> lines = step_lines(job_ / "run");
+  const std::vector<JsonFile> lines = metric_lines(job_ / "run", "step_ms");
   ASSERT_EQ(lines.size(), 6U);
   double scale = 65536;
   bool has_updated = false;
@@ -86,7 +75,7 @@ TEST_F(LossScale, IsTheSameOnAllRanks) {
   const ProcessResult result = run_process(under_mpirun(2, command("run", 4, options)));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("holds different weights")));
-  EXPECT_EQ(step_lines(job_ / "run").size(), 4U);
+  EXPECT_EQ(metric_lines(job_ / "run", "step_ms").size(), 4U);
 }
 
 // Over a restart, too.
@@ -103,7 +92,7 @@ TEST_F(LossScale, ThatFallsToOneInVainEndsTheRun) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("step 17: the gradient is not finite"));
   EXPECT_THAT(result.err, HasSubstr("with a loss scale of 1"));
-  const std::vector<JsonFile> lines = step_lines(job_ / "run");
+  const std::vector<JsonFile> lines = metric_lines(job_ / "run", "step_ms");
   ASSERT_EQ(lines.size(), 16U);
   EXPECT_TRUE(lines[15].root().at("grad_norm").raw().IsNull());
   EXPECT_EQ(lines[15].root().at("loss_scale").as_double(), 2);

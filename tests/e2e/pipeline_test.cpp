@@ -74,17 +74,6 @@ TEST(Pipeline, PacksTrainsStopsResumesEvaluatesAndConverts) {
   for (std::size_t i = 0; i < stats.size(); ++i) EXPECT_NEAR(stats[i], other[i], 1e-3) << i;
 }
 
-TEST(Pipeline, RefusesOtherSettingsInTheSameFolder) {
-  const Job job;
-  const std::string run = job / "run";
-  ASSERT_EQ(run_process(job.train_command(run, 1)).exit_code, 0);
-  auto other = job.train_command(run, 1);
-  *(std::find(other.begin(), other.end(), "--lr") + 1) = "0.5";
-  const ProcessResult refused = run_process(other);
-  EXPECT_EQ(refused.exit_code, 78) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("lr"));
-}
-
 // `command` where no file may grow past `kib` KiB.
 ProcessResult run_limited(int kib, const std::vector<std::string>& command) {
   std::string line = cat("ulimit -f ", kib, "; exec " RETINA_BIN_DIR "/", command[0]);

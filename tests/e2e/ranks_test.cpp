@@ -2,14 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "shared/base/cat.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "tests/e2e/job.h"
+#include "tests/e2e/weights.h"
 #include "tests/support/child_process.h"
 
 namespace retina {
@@ -38,7 +36,7 @@ class Ranks : public testing::Test {
   NamedTensors train(int ranks, int steps, const std::vector<std::string>& options) {
     const std::string run = job_ / ("run-" + std::to_string(run_count_++));
     const auto command = overridden(job_.train_command(run, steps), options);
-    const ProcessResult result = run_process(ranks == 1 ? command : under_mpirun(ranks, command));
+    const ProcessResult result = run_on(ranks, command);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return load_checkpoint(last_checkpoint(run)).model;
   }
@@ -47,21 +45,6 @@ class Ranks : public testing::Test {
   Job job_;
   int run_count_ = 0;
 };
-
-// Of the norm of all tensors that end with `ending`.
-double relative_difference(const NamedTensors& one, const NamedTensors& two,
-                           const std::string& ending = "") {
-  EXPECT_EQ(one.size(), two.size());
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    EXPECT_EQ(one[i].name, two[i].name);
-    if (!one[i].name.ends_with(ending)) continue;
-    const at::Tensor left = one[i].tensor.to(at::kDouble), right = two[i].tensor.to(at::kDouble);
-    difference += (left - right).square().sum().item<double>();
-    norm += left.square().sum().item<double>();
-  }
-  return std::sqrt(difference / norm);
-}
 
 TEST_F(Ranks, OneTimesFourAndTwoTimesTwoImagesLearnTheSame) {
   const std::vector<std::string> v1 = {"--optimizer", "sgd",   "--norm",    "frozen",

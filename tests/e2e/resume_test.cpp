@@ -1,8 +1,6 @@
 // A killed run ends with the weights of one that nobody touched.
 #include <gtest/gtest.h>
 
-#include <ATen/ops/equal.h>
-
 #include <csignal>
 #include <filesystem>
 #include <random>
@@ -11,19 +9,11 @@
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/run_folder.h"
 #include "tests/e2e/job.h"
+#include "tests/e2e/weights.h"
 #include "tests/support/child_process.h"
 
 namespace retina {
 namespace {
-
-// Equal names, shapes and bits of everything that a run carries on.
-void expect_equal(const NamedTensors& left, const NamedTensors& right) {
-  ASSERT_EQ(left.size(), right.size());
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    ASSERT_EQ(left[i].name, right[i].name);
-    EXPECT_TRUE(at::equal(left[i].tensor, right[i].tensor)) << left[i].name;
-  }
-}
 
 // fp16 has a loss scale, too; CPUs take long for its convolutions.
 class ResumeIn : public testing::TestWithParam<std::string> {};
@@ -54,21 +44,13 @@ TEST_P(ResumeIn, AfterKillAtARandomStepEndsWithTheSameBits) {
 
   const Checkpoint left = load_checkpoint(last_checkpoint(calm));
   const Checkpoint right = load_checkpoint(last_checkpoint(killed));
-  expect_equal(left.model, right.model);
-  expect_equal(left.optimizer, right.optimizer);
+  expect_same_bits(left.model, right.model);
+  expect_same_bits(left.optimizer, right.optimizer);
   EXPECT_EQ(steps_logged(killed), kSteps);
 }
 
 INSTANTIATE_TEST_SUITE_P(, ResumeIn, testing::Values("fp32", "fp16"),
                          [](const auto& instance) { return instance.param; });
-
-std::size_t count_of(const std::string& part, const std::string& text) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-    ++count;
-  }
-  return count;
-}
 
 // Every step ends an epoch here, so the stop comes between an epoch's last step and its end.
 TEST(Resume, MakesUpForTheEndOfAnEpochAndSavesIt) {
@@ -86,7 +68,7 @@ TEST(Resume, MakesUpForTheEndOfAnEpochAndSavesIt) {
   ASSERT_EQ(run_process(again).exit_code, 0);
   EXPECT_TRUE(path_exists(run + "/report.html"));
   const std::string metrics = read_file(run + "/metrics.jsonl");
-  EXPECT_EQ(count_of("\"validation\"", metrics), static_cast<std::size_t>(last));
+  EXPECT_EQ(occurrences("\"validation\"", metrics), static_cast<std::size_t>(last));
   // As if the run had been killed before it told of its last checkpoint.
   const std::string index = run + "/checkpoints.json", whole = read_file(index);
   std::vector<CheckpointEntry> told = list_checkpoints(run);
@@ -134,20 +116,6 @@ TEST(Resume, DoesNotSkipACheckpointThatCannotBeReadNow) {
   const ProcessResult continued = run_process(command);
   EXPECT_EQ(continued.exit_code, 0) << continued.err;
   EXPECT_NE(continued.err.find("continuing from " + newest), std::string::npos) << continued.err;
-}
-
-TEST(Resume, CutsTheMetricsAtADamagedLine) {
-  const Job job(Task::kClassification);
-  const std::string run = job / "run";
-  ASSERT_EQ(run_process(job.train_command(run, 3)).exit_code, 0);
-  std::string metrics = read_file(run + "/metrics.jsonl");
-  const std::size_t second = metrics.find('\n') + 1;
-  metrics.replace(second + 10, 20, 20, '\0');
-  write_file_atomically(run + "/metrics.jsonl", metrics);
-  const ProcessResult continued = run_process(job.train_command(run, 4));
-  ASSERT_EQ(continued.exit_code, 0) << continued.err;
-  EXPECT_NE(continued.err.find("what follows is cut off"), std::string::npos) << continued.err;
-  EXPECT_EQ(steps_logged(run), 2) << "the first and the fourth";
 }
 
 TEST(Resume, SkipsADamagedNewestCheckpoint) {

@@ -2,12 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ATen/ops/equal.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <sstream>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -17,6 +14,7 @@
 #include "shared/coco/instances.h"
 #include "shared/shard/shard_set.h"
 #include "tests/e2e/job.h"
+#include "tests/e2e/weights.h"
 #include "tests/support/child_process.h"
 #include "tests/support/scenes/data_set.h"
 
@@ -137,21 +135,10 @@ class SeveralSets : public testing::Test {
   std::string a_, b_;
 };
 
-void expect_equal(const NamedTensors& left, const NamedTensors& right) {
-  ASSERT_EQ(left.size(), right.size());
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    ASSERT_EQ(left[i].name, right[i].name);
-    EXPECT_TRUE(at::equal(left[i].tensor, right[i].tensor)) << left[i].name;
-  }
-}
-
 // What each step learnt from: its losses and gradient, to the last digit.
 Words learnt(const std::string& run) {
   Words steps;
-  std::istringstream lines(read_file(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const JsonFile json = JsonFile::parse(line, "metrics.jsonl");
-    if (!json.root().has("step_ms")) continue;
+  for (const JsonFile& json : metric_lines(run, "step_ms")) {
     std::string text = cat(json.root().at("step").as_int());
     for (const char* key : {"classification_loss", "box_loss", "grad_norm"}) {
       text += cat(" ", shortest(json.root().at(key).as_double()));
@@ -170,9 +157,7 @@ TEST_F(SeveralSets, LearnTheSameBitsAsOneSetWithTheirRecords) {
   const std::string joined = pack_joined();
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(cat(ranks, " ranks"));
-    const auto train = [&](const Words& words) {
-      return run_process(ranks == 1 ? words : under_mpirun(ranks, words));
-    };
+    const auto train = [&](const Words& words) { return run_on(ranks, words); };
     const std::string one = cat("one-", ranks), several = cat("several-", ranks);
     const ProcessResult whole = train(command({joined}, one, kSteps, options));
     ASSERT_EQ(whole.exit_code, 0) << whole.err;
@@ -190,8 +175,8 @@ TEST_F(SeveralSets, LearnTheSameBitsAsOneSetWithTheirRecords) {
     ASSERT_EQ(learnt(folder_ / one).size(), static_cast<std::size_t>(kSteps));
     const Checkpoint left = load_checkpoint(last_checkpoint(folder_ / several));
     const Checkpoint right = load_checkpoint(last_checkpoint(folder_ / one));
-    expect_equal(left.model, right.model);
-    expect_equal(left.optimizer, right.optimizer);
+    expect_same_bits(left.model, right.model);
+    expect_same_bits(left.optimizer, right.optimizer);
   }
 }
 
@@ -291,22 +276,22 @@ TEST_F(SeveralSets, MustHaveTheSameClassesByName) {
   Instances renamed = second_.instances;
   renamed.categories[1].name = "kite";
   const std::string other = pack("other", renamed, "/val2017");
-  expect_refusal(run_process(command({a_, b_, other}, "run", 1)), 78,
-                 {cat(other, refused, " (got \"kite\", which is not there)"),
-                  "; hint: give all --train sets the same class names"});
+  expect_refusal(
+      run_process(command({a_, b_, other}, "run", 1)), 78,
+      {cat(other, refused, " (got \"kite\", want "), "; hint: give all sets the same class"});
   Instances fewer = second_.instances;
   std::erase_if(fewer.annotations, [&](const auto& one) { return one.category_id == known.id; });
   std::erase_if(fewer.categories, [&](const auto& one) { return one.id == known.id; });
   const std::string small = pack("small", fewer, "/val2017");
   expect_refusal(run_process(command({a_, small}, "run", 1)), 78,
-                 {cat(small, refused, " (want \"", known.name, "\", too)")});
+                 {cat(small, refused, " (got nothing, want \"", known.name, "\")")});
   Instances twice = first_.instances;
   twice.categories[0].name = twice.categories[1].name;
   const std::string first = pack("first", twice, "/train2017");
   std::swap(twice.categories[0].id, twice.categories[2].id);
   const std::string swapped = pack("swapped", twice, "/train2017");
   expect_refusal(run_process(command({first, swapped}, "run", 1)), 78,
-                 {cat(swapped, ": classes have another order than those of ", first)});
+                 {cat(swapped, ": classes differ from those of ", first)});
   EXPECT_FALSE(path_exists(folder_ / "run"));
 }
 

@@ -43,7 +43,7 @@ class TiledValidation : public testing::Test {
   }
 
   std::string train(const Words& words, int ranks = 1) const {
-    const ProcessResult trained = run_process(ranks == 1 ? words : under_mpirun(ranks, words));
+    const ProcessResult trained = run_on(ranks, words);
     EXPECT_EQ(trained.exit_code, 0) << trained.err;
     return trained.err;
   }
@@ -68,19 +68,12 @@ std::string with_boxes(const std::string& shards) {
   return std::to_string(count);
 }
 
-// The last line of metrics.jsonl that tells of one.
-std::string validation_of(const std::string& run) {
-  const std::string text = read_file(run + "/metrics.jsonl");
-  const std::size_t at = text.rfind("{\"", text.rfind("\"validation\""));
-  return text.substr(at, text.find('\n', at) - at);
-}
-
 TEST_F(TiledValidation, IsRetinaEvalsAndHasTheSameBitsOnAnyNumberOfRanks) {
   const std::string shards = tiles("tiles"), run = job_ / "run";
   EXPECT_THAT(train(command(shards, run, 12, {"--validation", shards, "--validate-every", "0"})),
               HasSubstr("training on 72 tiles of 8 images, 4 per step"));
   evaluate(run, shards, "evaluation");
-  const JsonFile line = JsonFile::parse(validation_of(run), "metrics.jsonl");
+  const JsonFile line = JsonFile::parse(last_validation_line(run), "metrics.jsonl");
   const JsonFile file = JsonFile::read(job_ / "evaluation/metrics.json");
   const double ap = line.root().at("validation").at("AP").as_double();
   EXPECT_EQ(ap, file.root().at("stats").at(std::size_t{0}).as_double());
@@ -98,7 +91,7 @@ TEST_F(TiledValidation, IsRetinaEvalsAndHasTheSameBitsOnAnyNumberOfRanks) {
                            "none", "--norm", "frozen"});
     set_value(again, "--lr", "1e-30");
     train(again, ranks);
-    lines.push_back(validation_of(still));
+    lines.push_back(last_validation_line(still));
   }
   EXPECT_EQ(lines[0], lines[1]);
   EXPECT_THAT(lines[0], HasSubstr("\"box_loss\":"));

@@ -15,26 +15,14 @@ namespace {
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-Words lines_with(const std::string& key, const std::string& run) {
-  Words found;
-  std::istringstream lines(read_file(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find("\"" + key + "\"") != std::string::npos) found.push_back(line);
-  }
-  return found;
-}
-
 double last_validation(const std::string& run, const char* key) {
-  const JsonFile line = JsonFile::parse(lines_with("validation", run).back(), "validation");
-  return line.root().at("validation").at(key).as_double();
+  return metric_lines(run, "validation").back().root().at("validation").at(key).as_double();
 }
 
 double mean_of_steps(const std::string& run, const char* key) {
   double sum = 0;
-  const Words steps = lines_with("step_ms", run);
-  for (const std::string& line : steps) {
-    sum += JsonFile::parse(line, "step").root().at(key).as_double();
-  }
+  const std::vector<JsonFile> steps = metric_lines(run, "step_ms");
+  for (const JsonFile& line : steps) sum += line.root().at(key).as_double();
   return sum / static_cast<double>(steps.size());
 }
 
@@ -100,9 +88,9 @@ TEST(ValidationLoss, HasTheSameBitsOnAnyNumberOfRanks) {
                         {"--validation", job.train_shards(), "--validation-images", "7"});
     set_value(words, "--steps", "1");
     set_value(words, "--images-per-step", "3");
-    const ProcessResult result = run_process(ranks == 1 ? words : under_mpirun(ranks, words));
+    const ProcessResult result = run_on(ranks, words);
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    lines.push_back(lines_with("validation", run).back());
+    lines.push_back(last_validation_line(run));
   }
   EXPECT_THAT(lines, testing::Each(lines.front()));
   EXPECT_THAT(lines.front(), HasSubstr("\"box_loss\":"));

@@ -150,7 +150,7 @@ Trained train(const TrainOptions& options, Communicator& communicator,
   TrainingRun run(job);
   run.fit_into_memory();
   const at::Tensor before = weights_of(run.replica);
-  Trainer trainer(run, nullptr);
+  Trainer trainer(run);
   LargeAllocations allocations{.fail_at = failures.allocations};
   watched = &allocations;
   Trained trained;

@@ -267,11 +267,7 @@ TEST(FailureDetector, NeverEndsTheJobForASlowDisk) {
   for (const Phase phase : {Phase::kCheckpointWrite, Phase::kMetricsWrite}) {
     std::vector<RankView> views{rank_in(0, kBehind, false), rank_in(1, kAll, true)};
     views[0].state.phase = phase;
-    views[0].state.in_phase_s = 7;
-    FailureDetector detector = detector_of();
-    EXPECT_THAT(detector.warnings(views, 0),
-                ElementsAre(cat("rank 0 (node-a) has been in ", phase_name(phase),
-                                " for 7.0 s: its disk is slow")));
+    const FailureDetector detector = detector_of();
     views[1].state.in_collective_s = 1e5;
     EXPECT_FALSE(detector.diagnose(views, 0));
     // Just after: the time that the others waited was the disk's.
@@ -292,15 +288,6 @@ TEST(FailureDetector, WaitsForAsLongAsARankOutsideOfStepsComesOn) {
   ASSERT_TRUE(diagnosis);
   EXPECT_EQ(diagnosis->kind, DiagnosisKind::kStalled);
   EXPECT_THAT(diagnosis->ranks, ElementsAre(1));
-}
-
-TEST(FailureDetector, IsPatientOutsideOfSteps) {
-  std::vector<RankView> views{rank_in(0, kBehind, false), rank_in(1, kAll, true)};
-  views[0].state.phase = Phase::kValidate;
-  views[0].state.quiet_s = views[1].state.in_collective_s = 1700;
-  EXPECT_FALSE(detector_of().diagnose(views, 0));
-  views[0].state.quiet_s = views[1].state.in_collective_s = 1900;
-  EXPECT_TRUE(detector_of().diagnose(views, 0));
 }
 
 TEST(FailureDetector, EndsAJobThatOneRankDoesNotLeaveThoughOthersHave) {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "shared/base/cat.h"
 #include "shared/watch/watch_loop.h"
 #include "tests/support/test_folder.h"
 
@@ -21,6 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr std::uint64_t kJob = 77;
+constexpr int kSize = 3;
 
 // One rank's watch, with a handler that notes what it is told.
 struct Rank {
@@ -89,13 +91,12 @@ Operation barrier() {
 
 class WatchThreads : public ::testing::Test {
  protected:
-  static constexpr int kSize = 3;
-
   void SetUp() override {
     Listener listener = listen_anywhere();
     port_ = listener.port;
-    for (int rank = 0; rank < kSize; ++rank) {
-      ranks_.push_back(std::make_unique<Rank>(rank, kSize, folder_.path()));
+    for (std::size_t rank = 0; rank < hosts().size(); ++rank) {
+      ranks_.push_back(std::make_unique<Rank>(static_cast<int>(rank),
+                                              static_cast<int>(hosts().size()), folder_.path()));
       ranks_.back()->context.hosts = hosts();
     }
     ranks_[0]->run(std::make_unique<Hub>(ranks_[0]->context, std::move(listener.socket)));
@@ -103,6 +104,22 @@ class WatchThreads : public ::testing::Test {
 
   virtual std::vector<std::string> hosts() const {
     return std::vector<std::string>(kSize, "node-a");
+  }
+  void join_all() {
+    for (std::size_t rank = 1; rank < ranks_.size(); ++rank) ranks_[rank]->join(port_);
+    ranks_[0]->context.all_joined = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  // They die at once: their loops stop without having left.
+  void kill(std::size_t first, std::size_t count) {
+    for (std::size_t rank = first; rank < first + count; ++rank) ranks_[rank]->context.stop = true;
+    for (std::size_t rank = first; rank < first + count; ++rank) ranks_[rank]->stop();
+  }
+  void expect_silence_of_all_but(std::size_t reporter) {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (rank == reporter) continue;
+      EXPECT_THAT(ranks_[rank]->told(), IsEmpty()) << rank;
+    }
   }
 
   const TestFolder folder_;
@@ -175,26 +192,25 @@ TEST_F(WatchThreads, ARankThatDiesBeforeItsFirstHeartbeatIsReported) {
 }
 
 TEST_F(WatchThreads, ADeadSpokeEndsAllWithOneLine) {
-  for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
-  // Dies: its loop stops without having left.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  ranks_[2]->stop();
+  join_all();
+  kill(2, 1);
   EXPECT_EQ(ranks_[0]->code(), 76);
   EXPECT_EQ(ranks_[1]->code(), 76);
   ASSERT_EQ(ranks_[0]->told().size(), 1U);
   EXPECT_THAT(ranks_[0]->told()[0], HasSubstr("rank 2 (node-a) died"));
-  EXPECT_THAT(ranks_[1]->told(), IsEmpty());
+  expect_silence_of_all_but(0);
 }
 
+// Even one that has left, until the others have, too.
 TEST_F(WatchThreads, ADeadHubIsReportedByTheLowestRankAlone) {
-  for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  ranks_[0]->stop();
+  join_all();
+  ranks_[0]->activity.leave();
+  kill(0, 1);
   EXPECT_EQ(ranks_[1]->code(), 76);
   EXPECT_EQ(ranks_[2]->code(), 76);
   ASSERT_EQ(ranks_[1]->told().size(), 1U);
   EXPECT_THAT(ranks_[1]->told()[0], HasSubstr("rank 0 (node-a) died"));
-  EXPECT_THAT(ranks_[2]->told(), IsEmpty());
+  expect_silence_of_all_but(1);
 }
 
 TEST_F(WatchThreadsOnNodes, ASilentNodeCostsTheLauncherAsWell) {
@@ -210,7 +226,7 @@ TEST_F(WatchThreadsOnNodes, ASilentNodeCostsTheLauncherAsWell) {
 }
 
 TEST_F(WatchThreads, LeavingIsOverWhenAllHaveLeft) {
-  for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
+  join_all();
   for (const auto& rank : ranks_) {
     rank->activity.begin(barrier());
     rank->activity.end();
@@ -222,23 +238,45 @@ TEST_F(WatchThreads, LeavingIsOverWhenAllHaveLeft) {
   for (const auto& rank : ranks_) EXPECT_THAT(rank->told(), IsEmpty());
 }
 
-TEST_F(WatchThreads, AHubThatLeftAndDiesBeforeTheOthersLeaveIsReported) {
-  for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
-  ranks_[0]->activity.leave();
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  ranks_[0]->stop();
-  EXPECT_EQ(ranks_[1]->code(), 76);
-  EXPECT_EQ(ranks_[2]->code(), 76);
-  ASSERT_EQ(ranks_[1]->told().size(), 1U);
-  EXPECT_THAT(ranks_[1]->told()[0], HasSubstr("rank 0 (node-a) died"));
-}
-
 TEST_F(WatchThreads, AnErrorThatOneRankReportedEndsTheOthersInSilenceWithItsCode) {
-  for (int rank = 1; rank < kSize; ++rank) ranks_[static_cast<std::size_t>(rank)]->join(port_);
+  join_all();
   ranks_[2]->context.failing = 74;
   EXPECT_EQ(ranks_[1]->code(), 74);
   EXPECT_EQ(ranks_[0]->code(), 74);
   for (const auto& rank : ranks_) EXPECT_THAT(rank->told(), IsEmpty());
+}
+
+// Nodes of eight ranks.
+class ManyWatchThreads : public WatchThreads {
+ protected:
+  std::vector<std::string> hosts() const override {
+    std::vector<std::string> hosts;
+    for (int rank = 0; rank < 128; ++rank) hosts.push_back(cat("node-", rank / 8));
+    return hosts;
+  }
+};
+
+TEST_F(ManyWatchThreads, ALostNodeIsReportedOnceAndAllOthersEnd) {
+  join_all();
+  kill(64, 8);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (rank >= 64 && rank < 72) continue;
+    EXPECT_EQ(ranks_[rank]->code(), 76) << rank;
+  }
+  ASSERT_EQ(ranks_[0]->told().size(), 1U);
+  EXPECT_THAT(ranks_[0]->told()[0], HasSubstr(" (node-8) died"));
+  expect_silence_of_all_but(0);
+}
+
+// The lowest rank that the hub heard is lost with it: one on another node reports, before all do.
+TEST_F(ManyWatchThreads, TheHubsNodeIsReportedFromAnother) {
+  for (const auto& rank : ranks_) rank->context.options.second_s = 6;
+  join_all();
+  kill(0, 8);
+  EXPECT_EQ(ranks_[8]->code(5.5), 76);
+  ASSERT_EQ(ranks_[8]->told().size(), 1U);
+  EXPECT_THAT(ranks_[8]->told()[0], HasSubstr("rank 0 (node-0) died"));
+  expect_silence_of_all_but(8);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <iterator>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -17,6 +16,8 @@
 
 namespace retina {
 namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // Part of the format; never rename.
 constexpr const char* kClassificationKeys[] = {"top1", "top5", "loss"};
@@ -131,74 +132,21 @@ LengthChange length_change_from(const JsonView& line) {
           .total_steps_before = line.at(kLengthBefore).as_int()};
 }
 
-StepMetrics step_from(const JsonView& line) {
-  // A number that was not finite is stored as null.
-  const auto number = [&](const char* key) {
-    const JsonView value = line.at(key);
-    return value.raw().IsNull() ? 0.0 : value.as_double();
-  };
-  const Task task = line.has(task_metrics(Task::kClassification).front().key)
-                        ? Task::kClassification
-                        : Task::kDetection;
-  TaskMetrics values = {};
-  for (std::size_t i = 0; i < task_metrics(task).size(); ++i) {
-    values[i] = number(task_metrics(task)[i].key);
+// Adds the numbers of `line`, and of the object in it, as row number `row`.
+void add_numbers(const rapidjson::Value& line, std::size_t row, Columns& columns) {
+  for (const auto& [key, value] : line.GetObject()) {
+    if (value.IsObject()) add_numbers(value, row, columns);
+    if (!value.IsNumber() && !value.IsNull()) continue;
+    std::vector<double>& column = columns[key.GetString()];
+    column.resize(row, kNone);
+    column.push_back(value.IsNumber() ? value.GetDouble() : kNone);
   }
-  return {.step = line.at("step").as_int(),
-          .epoch = line.at("epoch").as_int(),
-          .task = task,
-          .values = values,
-          .learning_rate = number("lr"),
-          .gradient_norm = number("grad_norm"),
-          .loss_scale = line.has("loss_scale") ? number("loss_scale") : 0,
-          .images_per_second = number("images_per_second"),
-          .images = line.at("images").as_int(),
-          .replaced_images = line.at("replaced_images").as_int(),
-          .ranks = static_cast<int>(line.at("ranks").as_int()),
-          .step_ms = number("step_ms"),
-          .data_wait_ms = number("data_wait_ms"),
-          .exposed_comm_ms = number("exposed_comm_ms"),
-          .reduce = {.traffic = {.bytes = line.at("comm_bytes").as_int(),
-                                 .seconds = number("comm_ms") * 1e-3},
-                     .overlap_seconds = number("overlap_ms") * 1e-3},
-          .checkpoint_ms = number("checkpoint_ms"),
-          .memory_bytes = line.at("memory").as_int(),
-          .parts = {.upload_ms = number("upload_ms"),
-                    .forward_ms = number("forward_ms"),
-                    .loss_ms = number("loss_ms"),
-                    .backward_ms = number("backward_ms"),
-                    .update_ms = number("update_ms")},
-          .micro_batch = static_cast<int>(line.at("micro_batch").as_int()),
-          .device_memory_bytes = line.at("device_memory").as_int()};
 }
 
-TaskMetrics losses_from(const JsonView& values, Task task) {
-  TaskMetrics losses = {};
-  for (std::size_t i = 0; i < task_metrics(task).size(); ++i) {
-    const TaskMetric& metric = task_metrics(task)[i];
-    if (!metric.is_loss) continue;
-    const JsonView value = values.at(metric.key);
-    losses[i] = value.raw().IsNull() ? std::numeric_limits<double>::quiet_NaN() : value.as_double();
-  }
-  return losses;
-}
-
-ValidationMetrics validation_from(const JsonView& line) {
-  ValidationMetrics metrics{.step = line.at("step").as_int(), .epoch = line.at("epoch").as_int()};
-  const JsonView values = line.at("validation");
-  if (values.has("stats")) {
-    for (std::size_t i = 0; i < kCocoStatCount; ++i) {
-      metrics.values.push_back(values.at("stats").at(i).as_double());
-    }
-    metrics.count_best = static_cast<std::uint32_t>(values.at("count_best").as_int());
-  } else {
-    metrics.task = Task::kClassification;
-    for (const char* key : kClassificationKeys) {
-      metrics.values.push_back(values.at(key).as_double());
-    }
-  }
-  metrics.losses = losses_from(values, metrics.task);
-  return metrics;
+void add_row(const JsonView& line, Columns& columns) {
+  const std::size_t row = columns["step"].size();
+  add_numbers(line.raw(), row, columns);
+  for (auto& [key, column] : columns) column.resize(row + 1, kNone);
 }
 
 EpochMetrics epoch_from(const JsonView& line) {
@@ -246,13 +194,13 @@ std::string summary(const StepMetrics& metrics) {
 }
 
 const ShownMetrics& shown_metrics(Task task) {
-  static const ShownMetrics kDetector = {{"AP", kAp}, {"AP50", kAp50}, {"AP75", kAp75}};
-  static const ShownMetrics kClassifier = {{"top-1", 0}, {"top-5", 1}};
+  static const ShownMetrics kDetector = {{"AP", "AP"}, {"AP50", "AP50"}, {"AP75", "AP75"}};
+  static const ShownMetrics kClassifier = {{"top-1", "top1"}, {"top-5", "top5"}};
   return task == Task::kDetection ? kDetector : kClassifier;
 }
 
-std::vector<EventScalar> event_scalars(const StepMetrics& metrics) {
-  std::vector<EventScalar> scalars;
+Scalars event_scalars(const StepMetrics& metrics) {
+  Scalars scalars;
   for (const LoggedMetric& metric : logged_metrics(metrics)) {
     const char* const name = std::strcmp(metric.key, "lr") == 0 ? "learning_rate" : metric.key;
     const auto number = [](auto value) { return static_cast<double>(value); };
@@ -261,8 +209,8 @@ std::vector<EventScalar> event_scalars(const StepMetrics& metrics) {
   return scalars;
 }
 
-std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics) {
-  std::vector<EventScalar> scalars;
+Scalars event_scalars(const ValidationMetrics& metrics) {
+  Scalars scalars;
   for (std::size_t i = 0; i < metrics.values.size(); ++i) {
     scalars.push_back({cat("validation/", key_of(metrics, i)), metrics.values[i]});
   }
@@ -272,25 +220,15 @@ std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics) {
   return scalars;
 }
 
-MetricsLog::MetricsLog(const std::string& path, std::int64_t step) {
+MetricsLog::MetricsLog(const std::string& path, std::int64_t step) : path_(path) {
   std::string kept;
   if (path_exists(path)) {
     const std::string text = read_file(path);
     std::istringstream lines(text.substr(0, text.rfind('\n') + 1));
     for (std::string line; std::getline(lines, line);) {
       const std::optional<JsonFile> parsed = parse_if_whole(line, path);
-      if (!parsed) break;
-      const JsonView root = parsed->root();
-      if (root.at("step").as_int() > step) break;
-      if (root.has("validation")) {
-        validations_.push_back(validation_from(root));
-      } else if (root.has("rank_times")) {
-        epochs_.push_back(epoch_from(root));
-      } else if (root.has(kLengthBefore)) {
-        length_changes_.push_back(length_change_from(root));
-      } else {
-        steps_.push_back(step_from(root));
-      }
+      if (!parsed || parsed->root().at("step").as_int() > step) break;
+      add(parsed->root());
       kept += line + "\n";
     }
     if (kept != text) write_file_atomically(path, kept);
@@ -298,37 +236,49 @@ MetricsLog::MetricsLog(const std::string& path, std::int64_t step) {
   file_.emplace(path);
 }
 
+void MetricsLog::add(const JsonView& line) {
+  if (line.has("validation")) {
+    add_row(line, validations_);
+  } else if (line.has("rank_times")) {
+    epochs_.push_back(epoch_from(line));
+  } else if (line.has(kLengthBefore)) {
+    length_changes_.push_back(length_change_from(line));
+  } else {
+    add_row(line, steps_);
+  }
+}
+
+void MetricsLog::append_line(const std::string& json) {
+  file_->append(json + "\n");
+  add(JsonFile::parse(json, path_).root());
+}
+
 void MetricsLog::append(const StepMetrics& metrics) {
-  steps_.push_back(metrics);
-  file_->append(to_json(metrics) + "\n");
+  append_line(to_json(metrics));
 }
 
 void MetricsLog::append(const ValidationMetrics& metrics) {
-  validations_.push_back(metrics);
-  file_->append(to_json(metrics) + "\n");
+  append_line(to_json(metrics));
 }
 
 void MetricsLog::append(const LengthChange& change) {
-  if (!length_changes_.empty() && length_changes_.back() == change) return;
-  length_changes_.push_back(change);
-  file_->append(to_json(change) + "\n");
+  if (length_changes_.empty() || length_changes_.back() != change) append_line(to_json(change));
 }
 
 void MetricsLog::append(EpochMetrics metrics, std::int64_t update_count) {
   double seconds = 0;
   std::int64_t images = 0, lines = 0;
-  for (const StepMetrics& step : steps_) {
-    if (step.epoch != metrics.epoch) continue;
-    seconds += step.step_ms * 1e-3;
-    images += step.images;
+  for (std::size_t i = 0; i < steps_["epoch"].size(); ++i) {
+    if (steps_["epoch"][i] != static_cast<double>(metrics.epoch)) continue;
+    seconds += steps_["step_ms"][i] * 1e-3;
+    images += static_cast<std::int64_t>(steps_["images"][i]);
     ++lines;
   }
   if (update_count > 0 && lines == update_count) {
     metrics.epoch_seconds = seconds;
     metrics.images_per_epoch = images;
   }
-  epochs_.push_back(metrics);
-  file_->append(to_json(metrics) + "\n");
+  append_line(to_json(metrics));
 }
 
 }  // namespace retina

@@ -19,13 +19,13 @@
 //                 writes one without epoch_seconds and images_per_epoch.
 // A continuation's with another length: step, total_steps, total_steps_before. It goes on from
 //                 this step.
-// In TensorBoard (event_file.h), which has the first two, a tag ends with the key; lr's with
-// learning_rate.
+// In TensorBoard (train/report/event_file.h), which has the first two, a tag ends with the key;
+// lr's with learning_rate.
 #pragma once
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,7 +34,6 @@
 #include "shared/base/file.h"
 #include "shared/comm/comm_stats.h"
 #include "shared/evaluation/score/box_groups.h"
-#include "train/monitor/event_file.h"
 #include "train/monitor/rank_times.h"
 #include "train/reduce/gradient_buckets.h"
 #include "train/step/step_clock.h"
@@ -68,7 +67,6 @@ struct StepMetrics {
   std::int64_t device_memory_bytes = 0;  // peak memory of tensors on the GPU so far; 0 on a CPU
 
   double loss() const { return total_loss(task, values); }
-  // Not known for lines read back from the file.
   bool made_update() const { return std::isfinite(gradient_norm); }
   double compute_ms() const { return step_ms - data_wait_ms - exposed_comm_ms; }
 };
@@ -110,14 +108,20 @@ struct LengthChange {
   friend bool operator==(const LengthChange&, const LengthChange&) = default;
 };
 
-// Names of the metrics that reports show, with their index in `values`: first the one that judges.
-using ShownMetrics = std::vector<std::pair<const char*, std::size_t>>;
+// Names of the metrics that reports show, with their keys in the log: the first ones of
+// ValidationMetrics::values, in its order.
+using ShownMetrics = std::vector<std::pair<const char*, const char*>>;
 const ShownMetrics& shown_metrics(Task task);
 
-// Returns all metrics of such a line except the step; for a detector's validation the 12 numbers,
-// too.
-std::vector<EventScalar> event_scalars(const StepMetrics& metrics);
-std::vector<EventScalar> event_scalars(const ValidationMetrics& metrics);
+// Returns all metrics of such a line except the step, with their tags in TensorBoard; for a
+// detector's validation the 12 numbers, too.
+using Scalars = std::vector<std::pair<std::string, double>>;
+Scalars event_scalars(const StepMetrics& metrics);
+Scalars event_scalars(const ValidationMetrics& metrics);
+
+// The numbers of lines of one kind by their keys: equally long columns. NaN: the line has none, or
+// it was not finite.
+using Columns = std::map<std::string, std::vector<double>>;
 
 class MetricsLog {
  public:
@@ -137,15 +141,18 @@ class MetricsLog {
   // Writes to the disk; called before a checkpoint of the same step is published.
   void sync() { file_->sync(); }
 
-  const std::vector<StepMetrics>& steps() const { return steps_; }
-  const std::vector<ValidationMetrics>& validations() const { return validations_; }
+  const Columns& steps() const { return steps_; }
+  const Columns& validations() const { return validations_; }
   const std::vector<EpochMetrics>& epochs() const { return epochs_; }
   const std::vector<LengthChange>& length_changes() const { return length_changes_; }
 
  private:
+  void add(const JsonView& line);
+  void append_line(const std::string& json);
+
+  std::string path_;
   std::optional<AppendFile> file_;  // set at the end of the constructor
-  std::vector<StepMetrics> steps_;
-  std::vector<ValidationMetrics> validations_;
+  Columns steps_, validations_;
   std::vector<EpochMetrics> epochs_;
   std::vector<LengthChange> length_changes_;
 };

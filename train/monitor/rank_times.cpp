@@ -83,6 +83,33 @@ std::string straggler_text(const Straggler& s) {
              fixed(s.others_wait_ms, 1), " ms longer per step than it does");
 }
 
+std::string Throughput::summary(Communicator& communicator) const {
+  constexpr std::size_t kWarmUpSteps = 2;
+  const std::size_t first = steps_.size() > 2 * kWarmUpSteps ? kWarmUpSteps : 0;
+  double images = 0, milliseconds = 0, own_images = 0, own_milliseconds = 0;
+  for (std::size_t i = first; i < steps_.size(); ++i) {
+    const auto& [images_global, own] = steps_[i];
+    images += static_cast<double>(images_global);
+    milliseconds += own.step_ms;
+    own_images += own.images;
+    own_milliseconds += own.step_ms - own.comm_wait_ms;
+  }
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  std::vector<double> rates(ranks);
+  if (own_milliseconds > 0) {
+    rates[static_cast<std::size_t>(communicator.rank())] = own_images / own_milliseconds * 1e3;
+  }
+  communicator.all_reduce(rates.data(), ranks, ElementType::kFloat64, ReduceOp::kSum);
+  if (!communicator.is_root() || milliseconds <= 0) return "";
+  const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
+  const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(ranks);
+  return cat("images/s in total   ", fixed(images / milliseconds * 1e3, 2), " over ",
+             counted(steps_.size() - first, "step"), ", ", counted(ranks, "rank"),
+             "\nimages/s per rank   mean ", fixed(mean, 2), ", least ", fixed(*least, 2), " (rank ",
+             least - rates.begin(), "), most ", fixed(*most, 2), " (rank ", most - rates.begin(),
+             "), spread ", fixed(mean > 0 ? (*most - *least) / mean * 100 : 0, 1), " %\n");
+}
+
 Table rank_table(const std::vector<RankTimes>& ranks, std::int64_t step_count) {
   std::vector<RankTimes> rows = ranks;
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {

@@ -1,10 +1,12 @@
-// Measures each rank's time, and finds the rank that the others wait for. A slow rank does not show
-// in the common step time: it waits for no other rank, and all others wait for it.
+// Measures the speed of a run and each rank's time, and finds the rank that the others wait for. A
+// slow rank does not show in the common step time: it waits for no other rank, and all others wait
+// for it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/base/json.h"
@@ -68,6 +70,22 @@ struct Straggler {
 // over steps, so single bad steps do not count.
 std::optional<Straggler> find_straggler(const std::vector<RankTimes>& ranks,
                                         std::int64_t step_count);
+
+// The speed of a run's steps, in all and rank by rank.
+class Throughput {
+ public:
+  // Adds a step: its images on all ranks, and this rank's part of it.
+  void add(std::int64_t images_global, const RankStep& own) {
+    steps_.push_back({images_global, own});
+  }
+
+  // Returns lines for the user; the first steps, while caches fill, do not count. Rank 0 gets the
+  // text, the others nothing. Collective.
+  std::string summary(Communicator& communicator) const;
+
+ private:
+  std::vector<std::pair<std::int64_t, RankStep>> steps_;
+};
 
 // Returns "rank 3 (node-b) is slow: ..." for the log.
 std::string straggler_text(const Straggler& straggler);

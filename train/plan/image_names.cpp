@@ -1,6 +1,6 @@
 #include "train/plan/image_names.h"
 
-#include "shared/base/log.h"
+#include "shared/base/cat.h"
 #include "shared/base/printable.h"
 #include "shared/shard/tile.h"
 
@@ -36,18 +36,6 @@ std::string image_names(const Batch& batch) {
     if (sample.slot.counts) append(names, image_name(sample));
   }
   return names;
-}
-
-void IgnoredBoxWarning::look_at(const Batch& batch) {
-  if (is_told_) return;
-  for (const Sample& sample : batch.samples) {
-    if (sample.ignored.empty()) continue;
-    log_warning(image_name(sample), ", annotation ", sample.ignored.front(),
-                ": the box has no width or height inside the image; this box and all others "
-                "like it are ignored");
-    is_told_ = true;
-    return;
-  }
 }
 
 }  // namespace retina

@@ -21,17 +21,4 @@ std::string image_names(const GlobalStep& step, const ImageIndex& index);
 // Returns the images of a batch that count.
 std::string image_names(const Batch& batch);
 
-// Warns of the first box that is not trained on, with its image: once for all ranks' boxes.
-class IgnoredBoxWarning {
- public:
-  // Checks a batch that this rank is about to train on.
-  void look_at(const Batch& batch);
-  // Returns whether this rank has warned, or knows that another has.
-  bool is_told() const { return is_told_; }
-  void agree(bool any_rank_told) { is_told_ = any_rank_told; }
-
- private:
-  bool is_told_ = false;
-};
-
 }  // namespace retina

@@ -36,18 +36,13 @@ std::size_t last_bucket_parameters(const std::vector<BucketParameter>& parameter
   return i;
 }
 
-// Returns a line for each parameter, with its layout.
-std::string parameters_text(const std::vector<BucketParameter>& parameters) {
-  std::string text;
-  for (const auto& parameter : parameters) text += cat(parameter.name, " ", parameter.layout, "\n");
-  return text;
-}
-
-std::string places_text(const std::vector<BucketParameter>& parameters, const BucketPlan& plan) {
+// Returns a line for each parameter, with its layout and place.
+std::string layout_text(const std::vector<BucketParameter>& parameters, const BucketPlan& plan) {
   std::string text;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const BucketSlot& slot = plan.slots[i];
-    text += cat(parameters[i].name, " at ", slot.offset, " of bucket ", slot.bucket, "\n");
+    text += cat(parameters[i].name, " ", parameters[i].layout, " at ", slot.offset, " of bucket ",
+                slot.bucket, "\n");
   }
   return text;
 }
@@ -114,15 +109,13 @@ void check_same_layout(const std::vector<BucketParameter>& parameters, const Buc
   auto root_hash = hash;
   communicator.broadcast(&root_hash, 1, ElementType::kInt64, 0);
   if (communicator.all_reduce_max(hash == root_hash ? 0 : 1) == 0) return;
-  for (const std::string& ours : {parameters_text(parameters), places_text(parameters, plan)}) {
-    const std::vector<std::string> all = communicator.gather(ours, 0);
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      const std::string difference = first_difference(ours, all[rank], rank);
-      if (difference.empty()) continue;
-      throw Error(ErrorKind::kConfig,
-                  cat("the ranks disagree on the gradient layout: ", difference),
-                  "start all ranks with the same program and the same options");
-    }
+  const std::string ours = layout_text(parameters, plan);
+  const std::vector<std::string> all = communicator.gather(ours, 0);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const std::string difference = first_difference(ours, all[rank], rank);
+    if (difference.empty()) continue;
+    throw Error(ErrorKind::kConfig, cat("the ranks disagree on the gradient layout: ", difference),
+                "start all ranks with the same program and the same options");
   }
   communicator.barrier();  // rank 0 reports it and ends the job
 }

@@ -202,13 +202,6 @@ void GradientBuckets::all_reduce() {
       cost_ = {};
     }
     while (next_bucket_ < plan_.bucket_counts.size()) launch(next_bucket_++);
-    // The names of the parameters without a gradient, for a warning.
-    if (armed_) {
-      unreached_.clear();
-      for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        if (!has_arrived_[i]) unreached_.push_back(parameters_[i].name);
-      }
-    }
     armed_ = false;
   }
   // Several ranks wait for the sums; one rank only has to fill in and unscale its gradients.
@@ -223,15 +216,6 @@ void GradientBuckets::all_reduce() {
     if (scale_.defined()) at::_foreach_div_(gradients(), scale_);
   }
   cost_.overlap_seconds = std::max(0.0, backward_end - first_sum_seconds_);
-}
-
-std::vector<double> GradientBuckets::bucket_bytes() const {
-  std::vector<double> list;
-  const auto wire_bytes = static_cast<double>(element_size_bytes(wire_.type));
-  for (const std::size_t count : plan_.bucket_counts) {
-    list.push_back(static_cast<double>(count) * wire_bytes);
-  }
-  return list;
 }
 
 at::Tensor GradientBuckets::norm() const {

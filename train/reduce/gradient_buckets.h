@@ -63,10 +63,6 @@ class GradientBuckets {
   // those of `norm`. On one rank, a gradient that no backward reached becomes zero.
   void all_reduce();
 
-  // Returns the names of the parameters that the last backward before `all_reduce` gave no
-  // gradient. Known only if `expect_last_backward` was called.
-  const std::vector<std::string>& unreached() const { return unreached_; }
-
   // Returns the cost of the last `all_reduce`.
   const ReduceCost& cost() const { return cost_; }
 
@@ -81,8 +77,6 @@ class GradientBuckets {
   // Returns how many buckets so far held values too large for the 16-bit wire and travelled again
   // in f32.
   std::int64_t repeated_count() const { return transport_ ? transport_->repeated_count() : 0; }
-  // Returns the bytes on the wire, in the order of the buckets.
-  std::vector<double> bucket_bytes() const;
 
   // Returns the queue for other collectives between `expect_last_backward` and `all_reduce`; null
   // on one rank.
@@ -112,7 +106,6 @@ class GradientBuckets {
   std::vector<bool> has_arrived_;           // by parameter
   std::vector<std::size_t> missing_count_;  // gradients that each bucket waits for
   std::size_t next_bucket_ = 0;             // buckets leave in order, on every rank
-  std::vector<std::string> unreached_;
   // Written by the queue's thread until the queue is waited for.
   double first_sum_seconds_ = 0;
   ReduceCost cost_;

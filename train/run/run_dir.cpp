@@ -97,13 +97,6 @@ bool RunDir::has_checkpoint(const std::string& file) const {
   return std::find(names.begin(), names.end(), real.filename().string()) != names.end();
 }
 
-bool RunDir::names_own_file(const std::string& folder, const std::string& path) {
-  const fs::path whole = fs::weakly_canonical(fs::absolute(path));
-  if (whole.parent_path() != fs::weakly_canonical(fs::absolute(folder))) return false;
-  const std::string name = whole.filename();
-  return name.starts_with("checkpoint-") || std::count(std::begin(kFiles), std::end(kFiles), name);
-}
-
 std::optional<OptionTexts> RunDir::options_of(const std::string& folder) {
   const std::string path = cat(folder, "/", kConfigFile);
   if (!path_exists(path)) return std::nullopt;

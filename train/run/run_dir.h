@@ -46,8 +46,6 @@ class RunDir {
   void clear();
   // Returns true for a checkpoint of this folder, which `clear` would remove; links are followed.
   bool has_checkpoint(const std::string& file) const;
-  // Returns whether a run in `folder` writes a file of this path.
-  static bool names_own_file(const std::string& folder, const std::string& path);
   // Returns all options of the run in `folder`, as its command gave them or the data decided;
   // nothing without a run.
   static std::optional<OptionTexts> options_of(const std::string& folder);

@@ -17,7 +17,7 @@ namespace retina {
 namespace {
 
 // Factor by which the automatic interval must change to be logged again.
-constexpr double kToldFactor = 1.5;
+constexpr double kLoggedFactor = 1.5;
 
 // Writes a checkpoint to `path`, by way of `build_path` on the scratch folder; without one both are
 // the same. Returns its hash.
@@ -30,64 +30,36 @@ std::uint64_t write_checkpoint(const std::string& path, const std::string& build
   return hash;
 }
 
-// Returns the size of all its tensors: about what its file will take.
-double tensor_bytes(const Checkpoint& checkpoint) {
-  double bytes = 0;
-  for (const auto* tensors : {&checkpoint.model, &checkpoint.optimizer}) {
-    for (const NamedTensor& item : *tensors) bytes += static_cast<double>(item.tensor.nbytes());
-  }
-  return bytes;
-}
-
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(const std::string& scratch, const std::string& output) {
-  scratch_.emplace(scratch, output);
-}
+Saving::Saving(const SavingInput& input)
+    : input_(input),
+      scratch_(input.run_dir != nullptr ? input.options.scratch : "", input.options.folder) {}
 
-CheckpointWriter::~CheckpointWriter() {
-  settle();
-}
-
-void CheckpointWriter::settle() {
+void Saving::settle() {
   try {
-    finish();
+    wait();
   } catch (const std::exception& error) {
     log_warning("the last checkpoint was not written: ", error.what());
   }
 }
 
-void CheckpointWriter::start(std::string path, Checkpoint checkpoint,
-                             std::function<void(std::uint64_t hash)> written) {
-  finish();
-  const std::string build_path = scratch_ ? scratch_->build_path(path) : path;
-  under_way_ =
-      std::async(std::launch::async, [path = std::move(path), build_path,
-                                      content = std::move(checkpoint), done = std::move(written)] {
-        as_io_error([&] { done(write_checkpoint(path, build_path, content)); });
-      });
-}
-
-bool CheckpointWriter::is_writing() const {
+bool Saving::is_writing() const {
   return under_way_.valid() &&
          under_way_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
 }
 
-void CheckpointWriter::finish() {
+void Saving::wait() {
   if (under_way_.valid()) under_way_.get();
 }
-
-Saving::Saving(const SavingInput& input)
-    : input_(input),
-      writer_(input.run_dir != nullptr ? input.options.scratch : "", input.options.folder) {}
 
 void Saving::begin() {
   last_save_seconds_ = now_seconds();
   if (input_.run_dir == nullptr) return;
   Checkpoint checkpoint;
   input_.replica.snapshot(checkpoint);
-  input_.run_dir->check_space(tensor_bytes(checkpoint), input_.options.keep,
-                              input_.options.scratch);
+  input_.run_dir->check_space(static_cast<double>(input_.replica.snapshot_bytes()),
+                              input_.options.keep, input_.options.scratch);
   // The time of a copy is the first guess of the cost of saving.
   meter_ = CheckpointMeter(now_seconds() - last_save_seconds_);
   set_interval();
@@ -102,7 +74,7 @@ void Saving::continue_from(const RunState& state) {
 // The phase tells the other ranks that this rank is writing, however slow the disk is.
 void Saving::finish() {
   const PhaseScope phase(input_.communicator.activity(), Phase::kCheckpointWrite);
-  writer_.finish();
+  wait();
 }
 
 void Saving::set_interval() {
@@ -110,19 +82,19 @@ void Saving::set_interval() {
   const CheckpointCost cost{.lost_s = meter_.lost_s(), .write_s = write_s_};
   interval_s_ =
       checkpoint_interval_s(cost, parse_duration_s("--checkpoint-every mtbf", input_.options.mtbf));
-  if (interval_s_ < told_interval_s_ * kToldFactor &&
-      told_interval_s_ < interval_s_ * kToldFactor) {
+  if (interval_s_ < logged_interval_s_ * kLoggedFactor &&
+      logged_interval_s_ < interval_s_ * kLoggedFactor) {
     return;
   }
-  told_interval_s_ = interval_s_;
+  logged_interval_s_ = interval_s_;
   log_info("checkpoint interval ", fixed(interval_s_, 1), " s: each stalls training for ",
            fixed(cost.lost_s, 3), " s and takes ", fixed(cost.write_s, 1),
            " s to write; assumed mtbf=", input_.options.mtbf);
 }
 
 void Saving::add_step(double seconds) {
-  const bool writing = writer_.is_writing();
-  if (!writing) writer_.finish();
+  const bool writing = is_writing();
+  if (!writing) wait();
   meter_.add_step(seconds, writing || was_writing_);
   was_writing_ = writing;
 }
@@ -182,14 +154,19 @@ RunPoint Saving::name_of(const RunState& state) const {
 
 void Saving::write(const RunState& state) {
   const RunPoint point = name_of(state);
-  const std::string file = checkpoint_name(point);
-  writer_.start(input_.run_dir->path(file), checkpoint_of(state),
-                [this, file, point, start_s = now_seconds()](std::uint64_t hash) {
-                  input_.run_dir->record(
-                      {.file = file, .step = point.step, .ap = point.ap, .xxh3 = hex64(hash)},
-                      input_.options.keep);
-                  write_s_ = now_seconds() - start_s;
-                });
+  const std::string file = checkpoint_name(point), path = input_.run_dir->path(file);
+  wait();
+  under_way_ = std::async(
+      std::launch::async, [this, file, path, point, build_path = scratch_.build_path(path),
+                           content = checkpoint_of(state), start_s = now_seconds()] {
+        as_io_error([&] {
+          const std::uint64_t hash = write_checkpoint(path, build_path, content);
+          input_.run_dir->record(
+              {.file = file, .step = point.step, .ap = point.ap, .xxh3 = hex64(hash)},
+              input_.options.keep);
+        });
+        write_s_ = now_seconds() - start_s;
+      });
 }
 
 Checkpoint Saving::checkpoint_of(const RunState& state) const {

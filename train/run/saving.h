@@ -47,42 +47,16 @@ struct SavingInput {
   RunDir* run_dir = nullptr;  // rank 0 only
 };
 
-// Writes checkpoints on a thread of its own, one at a time, while training goes on. With a scratch
-// folder each is built and verified there, then copied to the run's folder and compared.
-class CheckpointWriter {
- public:
-  // Writes files in place.
-  CheckpointWriter() = default;
-  // Builds the files of the run in `output` below `scratch` (empty: in place). Throws
-  // kCannotCreate.
-  CheckpointWriter(const std::string& scratch, const std::string& output);
-  // Waits for the file under way; discards its errors.
-  ~CheckpointWriter();
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-
-  // Waits for the previous file, then begins this one. `written` is called on the thread with the
-  // file's hash, after the file was published. Throws the error of the previous file; a folder that
-  // can no longer be written is kIo.
-  void start(std::string path, Checkpoint checkpoint,
-             std::function<void(std::uint64_t hash)> written);
-
-  // Returns whether a file is under way.
-  bool is_writing() const;
-
-  // Waits for the file under way. Throws its error.
-  void finish();
-  // Does the same, but turns an error into a warning.
-  void settle();
-
- private:
-  std::optional<Scratch> scratch_;
-  std::future<void> under_way_;
-};
-
+// Checkpoints are written on a thread of its own, one at a time, while training goes on. With a
+// scratch folder each is built and verified there, then copied to the run's folder and compared.
 class Saving {
  public:
+  // Throws kCannotCreate.
   explicit Saving(const SavingInput& input);
+  // Waits for the checkpoint under way; its error becomes a warning.
+  ~Saving() { settle(); }
+  Saving(const Saving&) = delete;
+  Saving& operator=(const Saving&) = delete;
 
   // Prepares saving, before the loop. Throws kIo when the folder has no room for the checkpoints:
   // better now than after an epoch. Rank 0.
@@ -118,25 +92,29 @@ class Saving {
   // Waits for the checkpoint under way. Throws its error.
   void finish();
   // Does the same, but turns an error into a warning, which does not prevent another checkpoint.
-  void settle() { writer_.settle(); }
+  void settle();
 
  private:
   // Returns true when an epoch ends with this step, its validation included.
   bool ends_epoch(const RunState& state) const;
   RunPoint name_of(const RunState& state) const;
+  bool is_writing() const;
+  // Waits for the file under way. Throws its error.
+  void wait();
   void write(const RunState& state);
   void set_interval();
   SavingInput input_;
   // Used on rank 0, for auto.
   CheckpointMeter meter_;
-  double interval_s_ = 0, told_interval_s_ = 0;
+  double interval_s_ = 0, logged_interval_s_ = 0;
   bool was_writing_ = false;
   std::atomic<double> write_s_ = 0;
 
   double stall_ms_ = 0;
   std::int64_t saved_step_ = -1;
   double last_save_seconds_ = 0;
-  CheckpointWriter writer_;  // rank 0; its thread uses the members above
+  Scratch scratch_;
+  std::future<void> under_way_;  // rank 0; its thread uses the members above
 };
 
 }  // namespace retina

@@ -417,15 +417,6 @@ void declare_monitoring(Cli& cli, TrainOptions& o) {
       "write all metrics of steps and validations, and images of validations, for `tensorboard "
       "--logdir DIR`; a folder for each run",
       {.may_change = true, .foreign = "tb tensorboard-dir use-tensorboard tensorboard-log-dir"});
-  cli.option("timeline", o.monitoring.timeline, "FILE",
-             "write what every rank did when, for ui.perfetto.dev or about:tracing",
-             {.may_change = true});
-  cli.option("timeline-steps", o.monitoring.timeline_steps, "FROM:TO",
-             "which steps, counted from 1 at this start of the program",
-             {.may_change = true, .part_of = "timeline"});
-  cli.option("scaling-report", o.monitoring.scaling_report, "DIR",
-             "add this run's speed to a report on how training scales with the ranks",
-             {.may_change = true});
   cli.option("preview", o.monitoring.preview, "N",
              "write the run's first N samples, as the model will see them, to preview.html in "
              "--output, and end",

@@ -1,14 +1,9 @@
 #include "train/start/open_job.h"
 
-#include <filesystem>
-
 #include "shared/base/error.h"
-#include "shared/base/output.h"
 #include "shared/job/rank_gpus.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
-#include "train/monitor/timeline.h"
-#include "train/start/scaling_setup.h"
 
 namespace retina {
 namespace {
@@ -41,22 +36,6 @@ void check_same_device(const c10::Device& device, Communicator& communicator) {
               "check nvidia-smi on that node, or give --device cpu");
 }
 
-// Checks the path of --timeline, a file beside the run.
-void check_timeline(const TrainOptions& options) {
-  const std::string& path = options.monitoring.timeline;
-  if (path.empty()) return;
-  const auto refuse = [&](const std::string& problem) {
-    throw Error(ErrorKind::kCannotCreate, cat("--timeline ", path, ": ", problem),
-                "choose another --timeline");
-  };
-  if (options.writes() && RunDir::names_own_file(options.output, path)) {
-    refuse("is a name of the run's own files");
-  }
-  if (!is_folder(std::filesystem::absolute(path).parent_path()))
-    refuse("its folder does not exist");
-  check_may_replace(path, kTimelineMark, "--timeline");
-}
-
 }  // namespace
 
 void fit_to_data(Job& job, Command& command) {
@@ -81,8 +60,6 @@ void open_job(Job& job, Command& command) {
   root_first(communicator, [&] {
     check_rank_count(options.distribution.expect_ranks, communicator);
     check_share(options, communicator.size());
-    if (!options.monitoring.scaling_report.empty()) check_even_shares(options, communicator.size());
-    if (job.is_root()) check_timeline(options);
     job.device = choose_device(options.compute.device);
     if (job.device.is_cuda()) {
       job.device.set_index(static_cast<c10::DeviceIndex>(gpu_of_rank(gpus, communicator.rank())));

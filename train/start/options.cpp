@@ -10,7 +10,6 @@
 #include "shared/checkpoint/pretrained.h"
 #include "shared/data/sample_source.h"
 #include "shared/model/network_shape.h"
-#include "train/monitor/timeline.h"
 #include "train/run/checkpoint_interval.h"
 #include "train/run/run_config.h"
 #include "train/run/saving.h"
@@ -129,7 +128,6 @@ void check_job(const TrainOptions& o) {
                 "give \"lr-decay\": D in --config; the rate is halved after 1/D steps");
   }
   o.micro_batch_images();
-  parse_step_window("--timeline steps", o.monitoring.timeline_steps);
   if (o.monitoring.preview > 0 && o.data.synthetic > 0) {
     throw Error(ErrorKind::kUsage, "--preview: synthetic images show nothing",
                 "give --train SHARDS, or leave one of the two out");

@@ -157,11 +157,8 @@ struct TrainOptions {
   } validation;
 
   struct Monitoring {
-    std::string tensorboard;              // folder for TensorBoard's events, or empty
-    std::string timeline;                 // file for a Chrome trace, or empty
-    std::string timeline_steps = "1:20";  // counted from this start of the program
-    std::string scaling_report;           // folder that runs on several numbers of ranks share
-    std::int64_t preview = 0;             // samples to write to a page instead of training
+    std::string tensorboard;   // folder for TensorBoard's events, or empty
+    std::int64_t preview = 0;  // samples to write to a page instead of training
   } monitoring;
 
   // Throws Error{kUsage} or Error{kConfig} for a recipe and values of another task.

@@ -1,7 +1,8 @@
 #include "train/start/training_data.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "shared/base/cat.h"
@@ -14,71 +15,50 @@
 namespace retina {
 namespace {
 
-bool has_same_classes(const ShardSet& a, const ShardSet& b) {
-  const Categories &of_a = a.manifest().categories, &of_b = b.manifest().categories;
-  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
-                    [](const auto& x, const auto& y) { return x.name == y.name; });
+std::vector<std::string> class_names(const ShardSet& set) {
+  std::vector<std::string> names;
+  for (const Category& one : set.manifest().categories) names.push_back(one.name);
+  return names;
 }
 
-// Returns a text like "red cells, white cells, ...", with the first few.
-std::string names_of(const Categories& classes) {
-  constexpr std::size_t kMost = 5;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kMost, classes.size()); ++i) {
-    text += cat(i == 0 ? "" : ", ", escaped(classes[i].name));
+// Throws, naming a class that only one of the sets has, or else the first at another place.
+[[noreturn]] void refuse_classes(const ShardSet& set, const ShardSet& wanted) {
+  const std::vector<std::string> got = class_names(set), want = class_names(wanted);
+  const std::multiset<std::string> all_got(got.begin(), got.end()),
+      all_want(want.begin(), want.end());
+  std::vector<std::string> extra, missing;
+  std::set_difference(all_got.begin(), all_got.end(), all_want.begin(), all_want.end(),
+                      std::back_inserter(extra));
+  std::set_difference(all_want.begin(), all_want.end(), all_got.begin(), all_got.end(),
+                      std::back_inserter(missing));
+  if (extra.empty() && missing.empty()) {
+    const auto [own, other] = std::mismatch(got.begin(), got.end(), want.begin());
+    extra = {*own};
+    missing = {*other};
   }
-  return classes.size() > kMost ? cat(text, ", ... (", classes.size(), ")") : text;
-}
-
-void check_validation_classes(const ShardSet& train, const ShardSet& validation) {
-  if (has_same_classes(train, validation)) return;
-  const auto& wanted = train.manifest().categories;
+  const auto first = [](const std::vector<std::string>& names) {
+    return names.empty() ? "nothing" : cat('"', escaped(names.front()), '"');
+  };
   throw Error(ErrorKind::kConfig,
-              cat(validation.folder(), ": classes differ from those of ", train.folder(), " (got ",
-                  names_of(validation.manifest().categories), ", want ", names_of(wanted),
-                  " in this order)"),
-              "pack both sets from annotation files with the same categories");
-}
-
-[[noreturn]] void refuse_classes(const ShardSet& set, const std::string& problem) {
-  throw Error(ErrorKind::kConfig, cat(set.folder(), ": ", problem),
-              "give all --train sets the same class names, and pack them again");
-}
-
-// Returns the first label of each name.
-std::map<std::string, int> labels_of(const Categories& classes) {
-  std::map<std::string, int> labels;
-  for (const Category& one : classes) {
-    labels.emplace(one.name, static_cast<int>(&one - classes.data()));
-  }
-  return labels;
+              cat(set.folder(), ": classes differ from those of ", wanted.folder(), " (got ",
+                  first(extra), ", want ", first(missing), ")"),
+              "give all sets the same class names, in the same order, and pack them again");
 }
 
 // Returns the labels of `set`'s classes among those of `first`, by name; empty where they are the
 // same. Throws kConfig where a class is missing on either side, or names that occur twice have
 // another order.
 std::vector<int> labels_by_name(const ShardSet& set, const ShardSet& first) {
-  if (has_same_classes(set, first)) return {};
-  const Categories &own = set.manifest().categories, &wanted = first.manifest().categories;
-  const std::map<std::string, int> own_labels = labels_of(own), wanted_labels = labels_of(wanted);
-  const std::string differ = cat("classes differ from those of ", first.folder());
+  const std::vector<std::string> own = class_names(set), wanted = class_names(first);
+  if (own == wanted) return {};
   std::vector<int> labels;
-  for (const Category& one : own) {
-    const auto found = wanted_labels.find(one.name);
-    if (found == wanted_labels.end()) {
-      refuse_classes(set, cat(differ, " (got \"", escaped(one.name), "\", which is not there)"));
-    }
-    labels.push_back(found->second);
+  for (const std::string& name : own) {
+    const auto found = std::find(wanted.begin(), wanted.end(), name);
+    if (found == wanted.end()) refuse_classes(set, first);
+    labels.push_back(static_cast<int>(found - wanted.begin()));
   }
-  for (const Category& one : wanted) {
-    if (own_labels.contains(one.name)) continue;
-    refuse_classes(set, cat(differ, " (want \"", escaped(one.name), "\", too)"));
-  }
-  // Names that occur twice cannot be matched.
-  if (own_labels.size() < own.size() || wanted_labels.size() < wanted.size()) {
-    refuse_classes(set, cat("classes have another order than those of ", first.folder(),
-                            ", and several have one name"));
-  }
+  const bool are_all = std::set<int>(labels.begin(), labels.end()).size() == wanted.size();
+  if (!are_all || own.size() != wanted.size()) refuse_classes(set, first);
   return labels;
 }
 
@@ -154,7 +134,9 @@ TrainingData::TrainingData(const TrainOptions& options) {
   if (!options.validation.shards.empty()) {
     validation.emplace(options.validation.shards, options.scratch, options.data.stage.limit_bytes);
     check_task(validation->manifest(), options.task, options.validation.shards);
-    check_validation_classes(train_shards.front(), *validation);
+    if (class_names(*validation) != class_names(train_shards.front())) {
+      refuse_classes(*validation, train_shards.front());
+    }
     if (!options.judge().empty() && !options.classifies() &&
         validation->manifest().counts.trainable == 0) {
       throw Error(

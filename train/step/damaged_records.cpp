@@ -8,18 +8,18 @@
 
 namespace retina {
 
-void DamagedRecords::look_at(const Batch& batch) {
+void DamagedRecords::check(const Batch& batch) {
   for (const Sample& sample : batch.samples) {
     if (!sample.replaced || known_.contains(sample.replaced->record)) continue;
-    news_.emplace(sample.replaced->record, sample.replaced->problem);
+    new_.emplace(sample.replaced->record, sample.replaced->problem);
   }
 }
 
 std::string DamagedRecords::agree(Communicator& communicator) {
   // One line a record: its number, a space, and its problem, which, as every error, is one line.
   std::string own;
-  for (const auto& [record, problem] : news_) own += cat(record, ' ', problem, '\n');
-  news_.clear();
+  for (const auto& [record, problem] : new_) own += cat(record, ' ', problem, '\n');
+  new_.clear();
   std::string all;
   for (const std::string& lines : communicator.gather(own, 0)) all += lines;
   all = communicator.broadcast(all, 0);

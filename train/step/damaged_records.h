@@ -22,9 +22,9 @@ class DamagedRecords {
       : index_(index), most_fraction_(most_fraction) {}
 
   // Checks a batch that this rank is about to train on.
-  void look_at(const Batch& batch);
+  void check(const Batch& batch);
   // Returns whether this rank found records since the last agree() that no rank has reported.
-  bool has_news() const { return !news_.empty(); }
+  bool has_new() const { return !new_.empty(); }
 
   // Shares all ranks' findings; rank 0 warns of each record. Collective. Returns why the job must
   // end, the same on all ranks, or "".
@@ -33,8 +33,8 @@ class DamagedRecords {
  private:
   const ImageIndex& index_;
   double most_fraction_;
-  std::set<std::size_t> known_;              // known to all ranks
-  std::map<std::size_t, std::string> news_;  // record -> its problem, not yet shared
+  std::set<std::size_t> known_;             // known to all ranks
+  std::map<std::size_t, std::string> new_;  // record -> its problem, not yet shared
 };
 
 }  // namespace retina

@@ -88,7 +88,6 @@ class Replica {
 
   // Sums the gradients over ranks: waits for those on their way, sends the rest. Collective.
   void all_reduce() { buckets_->all_reduce(); }
-  std::vector<double> bucket_bytes() const { return buckets_->bucket_bytes(); }
   // Returns the cost of the last one on this rank.
   const ReduceCost& reduce_cost() const { return buckets_->cost(); }
 

@@ -1,5 +1,6 @@
 #include "train/step/replica_check.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 
@@ -20,22 +21,15 @@ std::string drift_text(const std::vector<std::uint64_t>& hash_of_rank) {
     by_hash[hash_of_rank[rank]].push_back(static_cast<int>(rank));
   }
   if (by_hash.size() <= 1) return "";
-  const auto ranks_but = [&](std::uint64_t hash) {
-    std::vector<int> others;
-    for (std::size_t rank = 0; rank < hash_of_rank.size(); ++rank) {
-      if (hash_of_rank[rank] != hash) others.push_back(static_cast<int>(rank));
-    }
-    return others;
-  };
-  for (const auto& [hash, ranks] : by_hash) {
-    const std::vector<int> others = ranks_but(hash);
-    if (ranks.size() <= others.size()) continue;
-    return cat(ranks_text(others), others.size() == 1 ? " holds" : " hold",
-               " different weights from ", ranks_text(ranks));
+  const auto& [hash, most] = *std::max_element(
+      by_hash.begin(), by_hash.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::vector<int> others;
+  for (std::size_t rank = 0; rank < hash_of_rank.size(); ++rank) {
+    if (hash_of_rank[rank] != hash) others.push_back(static_cast<int>(rank));
   }
-  const std::uint64_t first = hash_of_rank.front();
-  return cat("no majority of ranks holds the same weights: ", ranks_text(by_hash[first]),
-             " against ", ranks_text(ranks_but(first)));
+  return cat(ranks_text(others), others.size() == 1 ? " holds" : " hold",
+             " different weights from ", ranks_text(most));
 }
 
 void check_replicas(Communicator& communicator, std::uint64_t hash, std::int64_t step) {

@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "shared/base/random.h"
-#include "shared/data/loader.h"
-#include "train/plan/step_loader.h"
 
 namespace retina {
 namespace {
@@ -263,85 +261,6 @@ TEST(Augmentation, DependsOnSeedEpochImageAndCopy) {
   add({.seed = 1, .epoch = 1, .draw = 2});
   add({.seed = 1, .epoch = 1, .draw = 1 + (std::uint64_t{1} << 32)});
   EXPECT_EQ(drawn.size(), 5U);
-}
-
-// Noise images of all shapes, through the loader's own way of putting pixels.
-class NoiseImages : public SampleSource {
- public:
-  explicit NoiseImages(int count) {
-    for (int i = 0; i < count; ++i) {
-      index_.push_back({.image_id = i + 1, .width = 40 + 7 * i, .height = 90 - 3 * i});
-    }
-  }
-  const ImageIndex& index() const override { return index_; }
-  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
-              PixelTarget pixels) const override {
-    const IndexEntry entry = index_[request.slots[place].record];
-    Image image(entry.width, entry.height);
-    const RandomStream random{.seed = static_cast<std::uint64_t>(entry.image_id)};
-    for (std::size_t i = 0; i < image.rgb.size(); ++i) {
-      image.rgb[i] = static_cast<std::uint8_t>(random.below(i, 256));
-    }
-    Sample sample = sized_sample(request, place, {entry.width, entry.height});
-    sample.image_id = entry.image_id;
-    put_pixels(image, request, sample, Normalisation{}, pixels);
-    return sample;
-  }
-
- private:
-  ImageIndex index_;
-};
-
-// The pixels of every image of a step, image after image; the images of `rank_count` ranks.
-std::vector<std::vector<float>> pixels_by_step(const NoiseImages& source,
-                                               const AugmentOptions& augment, int rank_count,
-                                               std::int64_t begin, std::int64_t end) {
-  std::vector<std::vector<float>> steps(static_cast<std::size_t>(end - begin));
-  for (int rank = 0; rank < rank_count; ++rank) {
-    const auto loader = load_steps({.source = source,
-                                    .plan = {source.index(),
-                                             {.seed = 5,
-                                              .images_per_step = 4,
-                                              .min_side_px = 48,
-                                              .max_side_px = 96,
-                                              .min_sides_px = {48, 64},
-                                              .augment = augment}},
-                                    .micro_batch = 1,
-                                    .threads = 2,
-                                    .rank = rank,
-                                    .rank_count = rank_count,
-                                    .begin = begin,
-                                    .end = end});
-    while (const std::optional<Batch> batch = loader->next()) {
-      const std::size_t count = batch->samples.size() * 3 *
-                                static_cast<std::size_t>(batch->padded_width_px) *
-                                static_cast<std::size_t>(batch->padded_height_px);
-      auto& pixels = steps[static_cast<std::size_t>(batch->part.step - begin)];
-      pixels.insert(pixels.end(), batch->images.get(), batch->images.get() + count);
-    }
-  }
-  return steps;
-}
-
-TEST(Augmentation, PixelsDependNeitherOnRanksNorOnWhereTrainingResumed) {
-  const NoiseImages source(11);
-  AugmentOptions every = options_of(Augment::kLight);
-  every.vertical_flip = 0.5;
-  AugmentOptions crops = options_of(Augment::kFlip);
-  crops.crop = {0.2, 1};
-  for (const AugmentOptions& augment :
-       {options_of(Augment::kFlip), every, options_of(Augment::kStrong), crops}) {
-    const auto whole = pixels_by_step(source, augment, 1, 0, 7);
-    ASSERT_GT(whole.front().size(), 4U * 3 * 32 * 32);
-    EXPECT_NE(whole[0], whole[3]) << "the same step of the next epoch";
-    for (const int ranks : {1, 2, 4}) {
-      for (std::int64_t begin = ranks == 1 ? 1 : 0; begin < 7; ++begin) {
-        const std::vector<std::vector<float>> rest(whole.begin() + begin, whole.end());
-        EXPECT_EQ(pixels_by_step(source, augment, ranks, begin, 7), rest)
-            << ranks << " ranks from step " << begin;
-      }
-    }
-  }
 }
 
 constexpr FrameRule kSquare = {.framing = Framing::kSquare, .min_side_px = 224, .max_side_px = 256};

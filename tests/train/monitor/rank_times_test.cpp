@@ -154,6 +154,27 @@ TEST(RankLedger, GathersMediansAndSumsOfEachRankOnRankZero) {
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
 }
 
+TEST(Throughput, NamesTheSlowestRankAndLeavesTheFirstStepsOut) {
+  ThreadWorld world({.ring = {.ranks = 3}});
+  const auto outcomes = world.run([&](ThreadRank& comm) {
+    Throughput throughput;
+    EXPECT_EQ(throughput.summary(comm), "") << "no steps";
+    const double wait_ms[] = {100, 250, 0};
+    for (int i = 0; i < 12; ++i) {
+      const double step_ms = i < 2 ? 60000 : 500;
+      throughput.add(12, {.images = 4,
+                          .step_ms = step_ms,
+                          .comm_wait_ms = wait_ms[static_cast<std::size_t>(comm.rank())]});
+    }
+    EXPECT_EQ(throughput.summary(comm),
+              comm.is_root() ? "images/s in total   24.00 over 10 steps, 3 ranks\n"
+                               "images/s per rank   mean 11.33, least 8.00 (rank 2), most 16.00 "
+                               "(rank 1), spread 70.6 %\n"
+                             : "");
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
+}
+
 TEST(RankTable, ShowsTheSlowestFirstAndTellsWhatItLeavesOut) {
   auto ranks = four_ranks();
   ranks[3].compute.median_ms = 140;

@@ -82,18 +82,6 @@ TEST_P(EpochPlanProperty, VisitsEveryImageAsOftenAsItWasDrawnOverAllRanks) {
   }
 }
 
-TEST_P(EpochPlanProperty, GivesEachStepTheSameContentOnAnyNumberOfRanks) {
-  const auto index = random_index(61, 9);
-  const EpochPlan plan(index, options(420), 0);  // 420 = lcm(1..7)
-  const GlobalStep step = plan.step(0);
-  std::vector<std::size_t> together;
-  for (int rank = 0; rank < ranks(); ++rank) {
-    const auto part = records_of(rank_micro_batches(step, rank, ranks(), 0));
-    together.insert(together.end(), part.begin(), part.end());
-  }
-  EXPECT_EQ(together, records_of(rank_micro_batches(step, 0, 1, 0)));
-}
-
 // A run may continue on any number of ranks up to the images of a step.
 TEST_P(EpochPlanProperty, SharesAnyStepAmongAnyRanks) {
   const auto index = random_index(61, 9);
@@ -155,21 +143,6 @@ TEST(ShardedPlan, ReadsEachSlotFromItsOwnLane) {
   }
 }
 
-TEST(ShardedPlan, CutsTheRecordsIntoLanesWithoutGapOrOverlap) {
-  for (std::size_t images = 1; images <= 200; ++images) {
-    for (std::size_t lanes = 1; lanes <= 7; ++lanes) {
-      std::size_t next = 0;
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const RecordRange range = lane_records(images, lane, lanes);
-        ASSERT_EQ(range.begin, next);
-        ASSERT_LE(range.end - range.begin, images / lanes + 1);
-        next = range.end;
-      }
-      ASSERT_EQ(next, images);
-    }
-  }
-}
-
 // What is drawn of a lane moves by one image at most: a rank reads its own shards in every epoch.
 TEST(ShardedPlan, LanesOfABalancedPlanStayInPlace) {
   const auto index = random_index(400, 4);
@@ -201,21 +174,6 @@ TEST(ShardedPlan, LanesOfABalancedPlanStayInPlace) {
     EXPECT_LE(first_lowest[lane] - lowest[lane], 2U) << lane;
     EXPECT_LE(highest[lane] - last_highest[lane], 2U) << lane;
   }
-}
-
-TEST(ShardedPlan, OrdersALaneAnewEachEpoch) {
-  const auto index = random_index(60, 4);
-  const auto lane_of_epoch = [&](std::int64_t epoch) {
-    const EpochPlan plan(index, {.seed = 1, .images_per_step = 3, .shuffle = Shuffle::kSharded},
-                         epoch);
-    std::vector<std::size_t> records;
-    for (std::int64_t step = 0; step < plan.step_count(); ++step) {
-      records.push_back(plan.step(step).slots[1].record);
-    }
-    return records;
-  };
-  EXPECT_NE(lane_of_epoch(0), lane_of_epoch(1));
-  EXPECT_EQ(lane_of_epoch(7), lane_of_epoch(7));
 }
 
 TEST(TrainingPlan, KnowsTheLargestPaddedShapeOfAnySteps) {
@@ -286,21 +244,6 @@ TEST(EpochPlan, PadsToTheLargestImageOfTheStep) {
   }
 }
 
-TEST(EpochPlan, PutsLikeAspectRatiosTogether) {
-  ImageIndex index;
-  for (int i = 0; i < 512; ++i) {
-    index.push_back({.width = i % 2 == 0 ? 640 : 480, .height = i % 2 == 0 ? 480 : 640});
-  }
-  const EpochPlan plan(index, {.seed = 3, .images_per_step = 8}, 0);
-  int mixed = 0;
-  for (std::int64_t step = 0; step < plan.step_count(); ++step) {
-    std::set<int> widths;
-    for (const auto& slot : plan.step(step).slots) widths.insert(index[slot.record].width);
-    mixed += widths.size() > 1 ? 1 : 0;
-  }
-  EXPECT_LE(mixed, 1) << "at most the step on the border of the two shapes";
-}
-
 // Portraits and landscapes, as COCO has them, in lanes that hold different shares of each.
 TEST(EpochPlan, PadsLittleInBothShuffles) {
   const RandomStream random{.seed = 12};
@@ -351,17 +294,6 @@ TEST(EpochPlan, DrawsAnotherOrderEachEpochAndSeed) {
   EXPECT_NE(first(1, 0), first(1, 1));
   EXPECT_NE(first(1, 0), first(2, 0));
   EXPECT_EQ(first(1, 5), first(1, 5));
-}
-
-TEST(EpochPlan, FlipsAboutTheAskedShareOfImages) {
-  const auto index = random_index(1000, 4);
-  for (const double share : {0.0, 0.5, 1.0}) {
-    const EpochPlan plan(index, {.seed = 1, .images_per_step = 1000, .augment = {.flip = share}},
-                         0);
-    double flips = 0;
-    for (const auto& slot : plan.step(0).slots) flips += slot.flip ? 1 : 0;
-    EXPECT_NEAR(flips / 1000, share, 0.06);
-  }
 }
 
 TEST(TrainingPlan, ContinuesTheSameSequenceFromAnyStep) {

@@ -99,7 +99,7 @@ TEST(LayoutCheck, NamesTheFirstParameterThatDiffers) {
   others[2].name = "tail";
   EXPECT_THAT(layout_error(others, {.most = 500}), HasSubstr("parameter 3 is tail [50]"));
   others = {kParameters[0], kParameters[1]};
-  EXPECT_THAT(layout_error(others, {.most = 500}), HasSubstr("missing on rank 1"));
+  EXPECT_THAT(layout_error(others, {.most = 500}), HasSubstr("on rank 1"));
   EXPECT_THAT(layout_error(kParameters, {.most = 5000}), HasSubstr("of bucket"));
 }
 

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <future>
 #include <memory>
-#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -22,39 +21,6 @@ using ::testing::HasSubstr;
 
 constexpr int kRanks = 8;
 constexpr int kBuckets = 20;
-
-// What backward does: buckets become full while the caller computes, and travel meanwhile.
-TEST(CollectiveQueue, ReducesBucketsOfEightRanksBesideTheirThreads) {
-  ThreadWorld world({.ring = {.ranks = kRanks}});
-  const auto outcomes = world.run([](ThreadRank& comm) {
-    std::vector<std::vector<double>> buckets(kBuckets);
-    CollectiveQueue queue(comm);
-    for (int step = 1; step <= 10; ++step) {
-      for (int bucket = 0; bucket < kBuckets; ++bucket) {
-        auto& data = buckets[static_cast<std::size_t>(bucket)];
-        data.assign(static_cast<std::size_t>(bucket + 1), step * (comm.rank() + 1));
-        queue.push([&data](Communicator& ranks) {
-          ranks.all_reduce(data.data(), data.size(), ElementType::kFloat64, ReduceOp::kSum);
-        });
-      }
-      queue.wait();
-      for (const auto& data : buckets) EXPECT_THAT(data, Each(step * 36.0));
-      comm.barrier();  // the communicator is the caller's again
-    }
-  });
-  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
-}
-
-TEST(CollectiveQueue, KeepsTheOrderOfItsWork) {
-  const auto comm = make_self_communicator();
-  CollectiveQueue queue(*comm);
-  std::vector<int> order;
-  for (int i = 0; i < 1000; ++i) queue.push([&order, i](Communicator&) { order.push_back(i); });
-  queue.wait();
-  std::vector<int> want(1000);
-  std::iota(want.begin(), want.end(), 0);
-  EXPECT_EQ(order, want);
-}
 
 TEST(CollectiveQueue, GivesTheFirstErrorToWhoWaitsAndDropsTheRest) {
   const auto comm = make_self_communicator();

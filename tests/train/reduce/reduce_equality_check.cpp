@@ -1,9 +1,8 @@
 // Run by ctest under mpirun on 1 to 4 ranks: what 8 images teach does not depend on how many
 // processes (and micro-batches) share them, with frozen norms and with batch norm over all ranks;
 // nor, bit for bit, on whether buckets travel during backward, nor, summed in rank order, on the
-// buckets; and PyTorch's reducer finds the same. A classifier's gradients do not either, with
-// dropout (Keras' network) and batch norm over all ranks (ResNet). Prints a row a comparison and
-// ends with 1 when a bound is missed.
+// buckets; and PyTorch's reducer finds the same. Prints a row a comparison and ends with 1 when a
+// bound is missed.
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 
@@ -18,7 +17,6 @@
 #include "shared/comm/communicator.h"
 #include "shared/model/network_shape.h"
 #include "tests/train/reduce/c10d_reducer.h"
-#include "tests/train/reduce/classifier_step.h"
 #include "tests/train/reduce/shared_step.h"
 
 namespace retina {
@@ -177,18 +175,6 @@ void check_sync_bn_overlap(Communicator& communicator, Checker& checker) {
                  compare(during.gradients, after.gradients), kSameBits);
 }
 
-void check_classifiers(Communicator& communicator, Communicator& alone, Checker& checker) {
-  const auto compare_with_one = [&](const char* what, const std::string& backbone, Norm norm,
-                                    bool sync_bn) {
-    const NamedTensors ours = classifier_gradients(backbone, norm, sync_bn, communicator);
-    if (!communicator.is_root()) return;
-    checker.expect(what, compare(ours, classifier_gradients(backbone, norm, sync_bn, alone)), kF64);
-  };
-  compare_with_one("cifar-cnn with dropout", kCifarCnn, Norm::kBatch, false);
-  compare_with_one("classifier, frozen norms", "resnet18", Norm::kFrozen, false);
-  compare_with_one("classifier, --sync-bn", "resnet18", Norm::kBatch, true);
-}
-
 int check(Communicator& communicator) {
   at::set_num_threads(1);  // ranks share the cores
   const auto alone = make_self_communicator();
@@ -198,7 +184,6 @@ int check(Communicator& communicator) {
     check_sync_bn(communicator, *alone, kStepImages, checker);
     check_sync_bn(communicator, *alone, 1, checker);
     check_sync_bn_overlap(communicator, checker);
-    check_classifiers(communicator, *alone, checker);
   }
   return checker.good() ? 0 : 1;
 }

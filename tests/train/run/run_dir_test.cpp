@@ -32,37 +32,32 @@ TEST(RunDir, NamesCheckpointsByEpochAndStep) {
   EXPECT_EQ(checkpoint_name({.step = 500, .epoch = 7}), "checkpoint-07-00000500.pt");
 }
 
+// The newest and the best; of models that find nothing the last is the best, since it learned most.
 TEST(RunDir, KeepsTheNewestAndTheBest) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({});
-  const std::vector<double> aps = {0.1, 0.4, 0.2, 0.3, 0.35};
-  for (std::int64_t step = 1; step <= 5; ++step) {
-    dir.record(entry(dir, step, aps[static_cast<std::size_t>(step - 1)]), 2);
+  struct Case {
+    std::vector<std::optional<double>> aps;
+    int keep;
+    std::vector<std::string> files;
+    std::string best;
+  };
+  for (const Case& one :
+       {Case{{0.1, 0.4, 0.2, 0.3, 0.35}, 2, {"02", "04", "05"}, "02"},
+        Case{{0, 0, 0}, 3, {"01", "02", "03"}, "03"}, Case{{{}, {}, {}, {}}, 1, {"04"}, ""}}) {
+    const TestFolder folder;
+    RunDir dir(folder / "run");
+    dir.write_config({});
+    std::int64_t step = 0;
+    for (const std::optional<double>& ap : one.aps) dir.record(entry(dir, ++step, ap), one.keep);
+    const auto name = [](const std::string& number) { return cat("checkpoint-", number, ".pt"); };
+    std::vector<std::string> files;
+    for (const std::string& number : one.files) files.push_back(name(number));
+    EXPECT_EQ(dir.checkpoint_files(), files);
+    const JsonFile index = JsonFile::read(dir.path("checkpoints.json"));
+    EXPECT_EQ(index.root().at("last").as_string(), files.back());
+    if (!one.best.empty()) {
+      EXPECT_EQ(index.root().at("best").as_string(), name(one.best));
+    }
   }
-  EXPECT_THAT(dir.checkpoint_files(),
-              ElementsAre("checkpoint-02.pt", "checkpoint-04.pt", "checkpoint-05.pt"));
-  const JsonFile index = JsonFile::read(dir.path("checkpoints.json"));
-  EXPECT_EQ(index.root().at("last").as_string(), "checkpoint-05.pt");
-  EXPECT_EQ(index.root().at("best").as_string(), "checkpoint-02.pt");
-}
-
-// A model that finds nothing yet has learned most at its last validation.
-TEST(RunDir, TakesTheLastOfModelsThatFindNothing) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({});
-  for (std::int64_t step = 1; step <= 3; ++step) dir.record(entry(dir, step, 0), 3);
-  const JsonFile index = JsonFile::read(dir.path("checkpoints.json"));
-  EXPECT_EQ(index.root().at("best").as_string(), "checkpoint-03.pt");
-}
-
-TEST(RunDir, KeepsOnlyTheNewestWithoutValidation) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({});
-  for (std::int64_t step = 1; step <= 4; ++step) dir.record(entry(dir, step), 1);
-  EXPECT_THAT(dir.checkpoint_files(), ElementsAre("checkpoint-04.pt"));
 }
 
 TEST(RunDir, KeepsHowGradientsTravelUntilItIsCleared) {
@@ -109,67 +104,38 @@ TEST(RunDir, WritesNothingWhereItsFolderHasVanished) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "run"));
 }
 
-TEST(RunDir, ComparesInitialWeightsWhileTheyAreThere) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({.train_fingerprint = "aa", .init_fingerprint = "11"});
-  EXPECT_NO_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "11"}));
-  EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "22"}), Error);
-  EXPECT_NO_THROW(dir.check_same_run({.train_fingerprint = "aa"}));
-  dir.write_config({.train_fingerprint = "aa"});  // a run that continues without the file
-  EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_fingerprint = "22"}), Error);
-}
-
-TEST(RunDir, LetsNoRunWithWeightsGoOnFromScratchOnPurpose) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({.train_fingerprint = "aa"});
-  EXPECT_NO_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_none = true}));
-  dir.clear();
-  dir.write_config({.train_fingerprint = "aa", .init_fingerprint = "11"});
-  EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .init_none = true}), Error);
-}
-
-// As recipes named the norm once that follows from --init.
-TEST(RunDir, TakesAnUnsetNormForTheOneThatItStandsFor) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({.options = {{"norm", "\"frozen\""}}});
-  EXPECT_NO_THROW(dir.check_same_run({.options = {{"norm", "null"}}}));
-  EXPECT_THROW(dir.check_same_run({.options = {{"norm", "\"batch\""}}}), Error);
-}
-
-// Best checkpoint, plateau and early stop compare APs, which are of the same set then.
-TEST(RunDir, RefusesAnotherValidationSet) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  const RunConfig first{.train_fingerprint = "aa", .validation_fingerprint = "11"};
-  dir.write_config(first);
-  EXPECT_NO_THROW(dir.check_same_run(first));
-  const RunConfig none{.train_fingerprint = "aa"};
-  EXPECT_NO_THROW(dir.check_same_run(none));
-  dir.write_config(none);  // a run that continues without validation remembers the set
-  try {
-    dir.check_same_run({.train_fingerprint = "aa", .validation_fingerprint = "22"});
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kConfig);
-    EXPECT_THAT(
-        error.what(),
-        HasSubstr("the contents of --validation, or --validation-images (was \"11\", now \"22\")"));
+// Configurations that are written one after the other, one that may continue, and one that may not.
+// Best checkpoint, plateau and early stop compare APs, which are of one validation set then.
+TEST(RunDir, KnowsWhichConfigurationsContinueARun) {
+  struct Case {
+    const char* what;
+    std::vector<RunConfig> written;
+    std::vector<RunConfig> same, other;
+  };
+  const RunConfig plain, weights{.init_fingerprint = "11"}, others{.init_fingerprint = "22"},
+      none{.init_none = true}, set{.validation_fingerprint = "11"},
+      other_set{.validation_fingerprint = "22"}, unset{.options = {{"norm", "null"}}},
+      frozen{.options = {{"norm", "\"frozen\""}}}, batch{.options = {{"norm", "\"batch\""}}};
+  for (const Case& one :
+       {Case{"weights, while they are there", {weights}, {weights, plain}, {others, none}},
+        Case{"weights that are gone", {weights, plain}, {weights}, {others, none}},
+        Case{"from scratch", {plain}, {none}, {}},
+        Case{"an unset norm", {frozen}, {unset}, {batch}},
+        Case{"a validation set", {set}, {set, plain}, {other_set}},
+        Case{"left out for a while", {set, plain}, {set}, {other_set}},
+        Case{"added later", {plain, set}, {set}, {other_set}}}) {
+    const TestFolder folder;
+    RunDir dir(folder / "run");
+    for (const RunConfig& config : one.written) {
+      if (dir.has_run()) {
+        EXPECT_NO_THROW(dir.check_same_run(config)) << one.what;
+      }
+      dir.write_config(config);
+    }
+    for (const RunConfig& config : one.same)
+      EXPECT_NO_THROW(dir.check_same_run(config)) << one.what;
+    for (const RunConfig& config : one.other) EXPECT_THROW(dir.check_same_run(config), Error);
   }
-  EXPECT_NO_THROW(dir.check_same_run(first));
-}
-
-TEST(RunDir, TakesTheFirstValidationSetOfARunThatHadNone) {
-  const TestFolder folder;
-  RunDir dir(folder / "run");
-  dir.write_config({.train_fingerprint = "aa"});  // or one of before the field
-  const RunConfig now{.train_fingerprint = "aa", .validation_fingerprint = "11"};
-  EXPECT_NO_THROW(dir.check_same_run(now));
-  dir.write_config(now);
-  EXPECT_THROW(dir.check_same_run({.train_fingerprint = "aa", .validation_fingerprint = "22"}),
-               Error);
 }
 
 TEST(ValidationIdentity, IsTheSetAndHowMuchOfItIsMeasured) {

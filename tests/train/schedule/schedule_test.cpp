@@ -17,13 +17,6 @@ TEST(Schedule, WarmsUpLinearlyFromTheFactor) {
   EXPECT_DOUBLE_EQ(learning_rate(options, 1000), 0.01);
 }
 
-TEST(Schedule, DropsFromTheGivenStepsOn) {
-  const ScheduleOptions options{.base_lr = 1, .drop_steps = {10, 20}, .drop_factor = 0.1};
-  EXPECT_DOUBLE_EQ(learning_rate(options, 9), 1);
-  EXPECT_DOUBLE_EQ(learning_rate(options, 10), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate(options, 20), 0.1 * 0.1);
-}
-
 TEST(Schedule, CosineGoesFromTheBaseRateToZero) {
   const ScheduleOptions options{.kind = ScheduleKind::kCosine, .base_lr = 2, .total_steps = 100};
   EXPECT_DOUBLE_EQ(learning_rate(options, 0), 2);

@@ -376,7 +376,6 @@ TEST(TrainOptions, RefuseValuesOutOfRange) {
                                                         {"--assigner", "background=0.7"},
                                                         {"--class-loss", "alpha=2"},
                                                         {"--wire", "int8"},
-                                                        {"--timeline", "t,steps=5:3"},
                                                         {"--precision", "tf32=auto"},
                                                         {"--fused-convolutions", "auto"},
                                                         {"--cuda-graphs", "on"},

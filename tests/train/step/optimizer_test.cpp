@@ -141,21 +141,6 @@ TEST(Optimizer, RefusesStateOfAnotherShape) {
   EXPECT_THROW(optimizer.load_state({}, 1, "c.pt"), Error);
 }
 
-TEST(GradientBuckets, NameTheParametersThatTheLastPassDidNotReach) {
-  const at::Tensor a = at::ones({3}).requires_grad_(), b = at::ones({2}).requires_grad_();
-  const auto comm = make_self_communicator();
-  GradientBuckets buckets({{"a", a}, {"b", b}}, {}, *comm);
-  (a.sum() + b.sum()).backward();
-  buckets.expect_last_backward();
-  a.sum().backward();
-  buckets.all_reduce();
-  EXPECT_EQ(buckets.unreached(), std::vector<std::string>{"b"});
-  buckets.expect_last_backward();
-  (a.sum() + b.sum()).backward();
-  buckets.all_reduce();
-  EXPECT_TRUE(buckets.unreached().empty());
-}
-
 TEST(GradientBuckets, LeaveNoHookBehind) {
   const at::Tensor a = at::ones({3}).requires_grad_();
   const auto comm = make_self_communicator();

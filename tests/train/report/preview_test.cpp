@@ -1,4 +1,4 @@
-#include "train/monitor/preview.h"
+#include "train/report/preview.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

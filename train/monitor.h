@@ -11,11 +11,10 @@
 #include "shared/base/progress.h"
 #include "shared/comm/communicator.h"
 #include "shared/report/report.h"
-#include "train/monitor/event_file.h"
 #include "train/monitor/metrics_log.h"
 #include "train/monitor/rank_times.h"
-#include "train/monitor/throughput.h"
 #include "train/reduce/gradient_buckets.h"
+#include "train/report/event_file.h"
 #include "train/run/run_dir.h"
 #include "train/run/training_state.h"
 
@@ -57,7 +56,7 @@ class Monitor {
   // Reports how gradients will travel, in a line and in the run's folder. Call before the first
   // step.
   void begin_reduction(const GradientBuckets& buckets);
-  // Logs what happened to the gradients of update number `step`, each kind of event once.
+  // Warns once, at update number `step`, of gradients that were too large for the wire.
   void add_reduction(std::int64_t step, const GradientBuckets& buckets);
 
   // Adds a finished step, as this rank saw it.
@@ -84,7 +83,7 @@ class Monitor {
     if (log_) log_->sync();
     if (events_) events_->sync();
   }
-  // Returns the speed of the steps; the functions of throughput.h are collective.
+  // Returns the speed of the steps.
   const Throughput& throughput() const { return throughput_; }
 
  private:
@@ -98,7 +97,7 @@ class Monitor {
   std::string latest_;                // text of the latest step; rank 0
   Throughput throughput_;
   RankLedger ledger_;  // of the epoch
-  bool unreached_told_ = false, repeated_told_ = false;
+  bool has_reported_repeat_ = false;
   // The last validation, its classes and images; rank 0.
   std::optional<ValidationMetrics> validation_;
   Table classes_;

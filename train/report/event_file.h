@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "shared/base/file.h"
@@ -16,10 +17,9 @@
 
 namespace retina {
 
-struct EventScalar {
-  std::string tag = {};  // the part before the slash is TensorBoard's group, as in "train/loss"
-  double value = 0;      // an f32 in the file
-};
+// Tags and values. The part before the slash is TensorBoard's group, as in "train/loss"; the file
+// has an f32.
+using Scalars = std::vector<std::pair<std::string, double>>;
 
 class EventFile {
  public:
@@ -28,7 +28,7 @@ class EventFile {
   EventFile(const std::string& folder, std::int64_t step);
 
   // Appends the values; other processes see them when this returns. Throws kIo.
-  void add_scalars(std::int64_t step, const std::vector<EventScalar>& scalars);
+  void add_scalars(std::int64_t step, const Scalars& scalars);
   // Appends images under "validation/image 1" and so on.
   void add_images(std::int64_t step, const Gallery& gallery);
 

@@ -1,4 +1,4 @@
-#include "train/monitor/event_file.h"
+#include "train/report/event_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

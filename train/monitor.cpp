@@ -1,4 +1,4 @@
-#include "train/monitor/monitor.h"
+#include "train/monitor.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include "shared/base/log.h"
 #include "shared/comm/activity.h"
 #include "shared/evaluation/score/metrics_text.h"
-#include "train/monitor/run_report.h"
+#include "train/report/run_report.h"
 
 namespace retina {
 
@@ -39,14 +39,7 @@ void Monitor::begin_reduction(const GradientBuckets& buckets) {
 
 void Monitor::add_reduction(std::int64_t step, const GradientBuckets& buckets) {
   if (!input_.communicator.is_root()) return;
-  if (!std::exchange(unreached_told_, true) && !buckets.unreached().empty()) {
-    std::string names;
-    for (const std::string& name : buckets.unreached())
-      names += cat(names.empty() ? "" : ", ", name);
-    log_warning("step ", step, ": the loss does not depend on ", names, ", so ",
-                buckets.unreached().size() == 1 ? "it is" : "they are", " not trained");
-  }
-  if (buckets.repeated_count() > 0 && !std::exchange(repeated_told_, true)) {
+  if (buckets.repeated_count() > 0 && !std::exchange(has_reported_repeat_, true)) {
     log_warning("step ", step, ": a gradient overflowed --wire ",
                 word_of(kWireTypes, buckets.wire().type),
                 "; its bucket is resent in fp32, as any later one will be; --wire bf16 has the ",
@@ -55,11 +48,12 @@ void Monitor::add_reduction(std::int64_t step, const GradientBuckets& buckets) {
 }
 
 void Monitor::add(const StepMetrics& step) {
-  throughput_.add(step);
-  ledger_.add({.images = step.images_own,
-               .step_ms = step.step_ms,
-               .data_wait_ms = step.data_wait_ms,
-               .comm_wait_ms = step.exposed_comm_ms});
+  const RankStep own = {.images = step.images_own,
+                        .step_ms = step.step_ms,
+                        .data_wait_ms = step.data_wait_ms,
+                        .comm_wait_ms = step.exposed_comm_ms};
+  throughput_.add(step.images, own);
+  ledger_.add(own);
   if (!input_.communicator.is_root()) return;
   {
     const PhaseScope phase(input_.communicator.activity(), Phase::kMetricsWrite);
@@ -97,8 +91,9 @@ void Monitor::add_validation(const ValidationMetrics& metrics, Table classes, Ga
     events_->add_images(metrics.step, gallery_);
   }
   std::string text;
-  for (const auto& [name, place] : shown_metrics(metrics.task)) {
-    text += cat(text.empty() ? " " : ", ", name, " ", metric_text(metrics.values[place]));
+  const ShownMetrics& shown = shown_metrics(metrics.task);
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    text += cat(i == 0 ? " " : ", ", shown[i].first, " ", metric_text(metrics.values[i]));
   }
   text += cat(", loss ", fixed(total_loss(metrics.task, metrics.losses), 3));
   log_info("epoch ", metrics.epoch, ", step ", metrics.step, ": validation", text);

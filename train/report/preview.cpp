@@ -1,4 +1,4 @@
-#include "train/monitor/preview.h"
+#include "train/report/preview.h"
 
 #include <algorithm>
 #include <cmath>

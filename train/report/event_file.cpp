@@ -1,4 +1,4 @@
-#include "train/monitor/event_file.h"
+#include "train/report/event_file.h"
 
 #include <unistd.h>
 
@@ -99,12 +99,11 @@ EventFile::EventFile(const std::string& folder, std::int64_t step)
   write(begun_event(step + 1).text(7, Message().number(1, 1).bytes()).bytes());
 }
 
-void EventFile::add_scalars(std::int64_t step, const std::vector<EventScalar>& scalars) {
+void EventFile::add_scalars(std::int64_t step, const Scalars& scalars) {
   Message summary;
-  for (const EventScalar& scalar : scalars) {
+  for (const auto& [tag, value] : scalars) {
     // Summary.value {tag, simple_value}.
-    const auto value = static_cast<float>(scalar.value);
-    summary.text(1, Message().text(1, scalar.tag).f32(2, value).bytes());
+    summary.text(1, Message().text(1, tag).f32(2, static_cast<float>(value)).bytes());
   }
   write(begun_event(step).text(5, summary.bytes()).bytes());
 }
