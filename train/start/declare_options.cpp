@@ -41,7 +41,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
       "largest; auto: the median of the images' shorter sides, 800 at most; classify: side of the "
       "square that the network sees [800; classify 224, cifar-cnn 32]",
       std::vector<std::int64_t>{TrainOptions::Data::kOwnSide},
-      {.foreign = "imgsz img-size img image-size imgsize input-size img-scale resolution "
+      {.foreign = "min-sides imgsz img-size img image-size imgsize input-size img-scale resolution "
                   "image-min-side input-shape imgs shape min-size max-size image-max-side resize "
                   "width height multi-scale multiscale scales",
        .remark = "and --max-side"});
