@@ -1,38 +1,10 @@
 #include "shared/image/stretch.h"
 
 #include <cmath>
-#include <utility>
 
 #include "shared/base/exact_number.h"
 
 namespace retina {
-namespace {
-
-class StretchedRows : public FormatRows {
- public:
-  StretchedRows(std::unique_ptr<FormatRows> rows, int width,
-                std::array<std::vector<std::uint8_t>, 3> tables)
-      : rows_(std::move(rows)),
-        tables_(std::move(tables)),
-        row_(3 * static_cast<std::size_t>(width)) {}
-
-  bool read_row(std::uint8_t* rgb) override {
-    if (!rows_->read_deep_row(row_.data())) return false;
-    for (std::size_t i = 0; i < row_.size(); ++i) rgb[i] = tables_[i % 3][row_[i]];
-    return true;
-  }
-  bool skip_rows(int count) override { return rows_->skip_rows(count); }
-  int warning_count() const override { return rows_->warning_count(); }
-  DecodeStatus status() const override { return rows_->status(); }
-
- private:
-  std::unique_ptr<FormatRows> rows_;
-  std::array<std::vector<std::uint8_t>, 3> tables_;
-  std::vector<std::uint16_t> row_;
-};
-
-}  // namespace
-
 std::optional<Stretch> parse_stretch(const std::string& text) {
   const auto pair = exact_pair<double>(text, ',');
   if (!pair || !(0 <= pair->first && pair->first < pair->second && pair->second <= 100)) {
@@ -70,11 +42,6 @@ std::array<std::vector<std::uint8_t>, 3> SampleHistogram::tables(const Stretch& 
     }
   }
   return tables;
-}
-
-std::unique_ptr<FormatRows> stretched_rows(std::unique_ptr<FormatRows> rows, int width,
-                                           std::array<std::vector<std::uint8_t>, 3> tables) {
-  return std::make_unique<StretchedRows>(std::move(rows), width, std::move(tables));
 }
 
 }  // namespace retina

@@ -4,12 +4,9 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "shared/image/format_rows.h"
 
 namespace retina {
 
@@ -35,9 +32,5 @@ class SampleHistogram {
   std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(3 * kValues);  // [3, kValues]
   std::uint64_t pixel_count_ = 0;
 };
-
-// Maps deep rows to 8 bits with tables().
-std::unique_ptr<FormatRows> stretched_rows(std::unique_ptr<FormatRows> rows, int width,
-                                           std::array<std::vector<std::uint8_t>, 3> tables);
 
 }  // namespace retina
