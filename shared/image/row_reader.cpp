@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,48 @@ constexpr std::size_t kStartBytes = 512;
 OpenOptions open_options(const RowOptions& options) {
   return {.jpeg_shrink = options.jpeg_shrink, .is_deep = options.stretch.has_value()};
 }
+
+// Counts the samples of an image.
+class SampleHistogram {
+ public:
+  void add(const std::uint16_t* rgb, int pixel_count) {
+    for (int i = 0; i < pixel_count; ++i, rgb += 3) {
+      for (std::size_t c = 0; c < 3; ++c) ++counts_[c * kValues + rgb[c]];
+    }
+    pixel_count_ += static_cast<std::uint64_t>(pixel_count);
+  }
+
+  // Returns the new value of each sample of a channel: 0 up to the smallest value that at least
+  // `low` percent of all do not exceed, 255 from that of `high` percent on, rounded between.
+  std::array<std::vector<std::uint8_t>, 3> tables(const Stretch& stretch) const {
+    std::array<std::vector<std::uint8_t>, 3> tables;
+    for (std::size_t c = 0; c < 3; ++c) {
+      const std::uint64_t* const counts = counts_.data() + c * kValues;
+      const auto percentile = [&](double percent) {
+        const double wanted = percent / 100 * static_cast<double>(pixel_count_);
+        std::uint64_t sum = 0;
+        for (std::size_t value = 0; value < kValues; ++value) {
+          sum += counts[value];
+          if (sum > 0 && static_cast<double>(sum) >= wanted) return static_cast<double>(value);
+        }
+        return static_cast<double>(kValues - 1);
+      };
+      const double low = percentile(stretch.low), high = percentile(stretch.high);
+      tables[c].resize(kValues);
+      for (std::size_t value = 0; value < kValues; ++value) {
+        const double above = static_cast<double>(value) - low;
+        const double share = above <= 0 ? 0 : above >= high - low ? 1 : above / (high - low);
+        tables[c][value] = static_cast<std::uint8_t>(std::lround(255 * share));
+      }
+    }
+    return tables;
+  }
+
+ private:
+  static constexpr std::size_t kValues = 1 << 16;
+  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(3 * kValues);  // [3, kValues]
+  std::uint64_t pixel_count_ = 0;
+};
 
 }  // namespace
 
