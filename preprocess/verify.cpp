@@ -18,7 +18,6 @@
 #include "shared/remote/remote_folder.h"
 #include "shared/shard/damaged.h"
 #include "shared/shard/quarantine.h"
-#include "shared/shard/remote_manifest.h"
 #include "shared/shard/shard_copies.h"
 #include "shared/shard/shard_file.h"
 #include "shared/shard/shard_set.h"

@@ -64,24 +64,12 @@ void max_16_bit(void* in, void* both, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) b[i] = Load(a[i]) > Load(b[i]) ? a[i] : b[i];
 }
 
-// A commutative operation of MPI's, freed with this object unless MPI has ended before.
-class UserOp {
- public:
-  explicit UserOp(MPI_User_function* function) {
-    check_mpi(MPI_Op_create(function, 1, &op_), "MPI_Op_create");
-  }
-  UserOp(const UserOp&) = delete;
-  UserOp& operator=(const UserOp&) = delete;
-  ~UserOp() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (finalized == 0) MPI_Op_free(&op_);
-  }
-  MPI_Op get() const { return op_; }
-
- private:
-  MPI_Op op_ = MPI_OP_NULL;
-};
+// Returns a commutative operation of MPI's, which lives until MPI ends.
+MPI_Op user_op(MPI_User_function* function) {
+  MPI_Op op = MPI_OP_NULL;
+  check_mpi(MPI_Op_create(function, 1, &op), "MPI_Op_create");
+  return op;
+}
 
 class MpiCommunicator : public Communicator {
  public:
@@ -178,8 +166,8 @@ class MpiCommunicator : public Communicator {
 
   MPI_Op operation(ElementType type, ReduceOp op) const {
     const bool sum = op == ReduceOp::kSum;
-    if (type == ElementType::kFloat16) return sum ? half_sum_.get() : half_max_.get();
-    if (type == ElementType::kBFloat16) return sum ? brain_sum_.get() : brain_max_.get();
+    if (type == ElementType::kFloat16) return sum ? half_sum_ : half_max_;
+    if (type == ElementType::kBFloat16) return sum ? brain_sum_ : brain_max_;
     return sum ? MPI_SUM : MPI_MAX;
   }
 
@@ -220,10 +208,10 @@ class MpiCommunicator : public Communicator {
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::uint64_t ring_calls_ = 0;
   std::vector<char> slices_;  // of all ranks: this rank's slice
-  const UserOp half_sum_{sum_16_bit<ElementType::kFloat16>};
-  const UserOp half_max_{max_16_bit<float_from_float16>};
-  const UserOp brain_sum_{sum_16_bit<ElementType::kBFloat16>};
-  const UserOp brain_max_{max_16_bit<float_from_bfloat16>};
+  const MPI_Op half_sum_ = user_op(sum_16_bit<ElementType::kFloat16>);
+  const MPI_Op half_max_ = user_op(max_16_bit<float_from_float16>);
+  const MPI_Op brain_sum_ = user_op(sum_16_bit<ElementType::kBFloat16>);
+  const MPI_Op brain_max_ = user_op(max_16_bit<float_from_bfloat16>);
 };
 
 class OpenMpi : public MpiLibrary {

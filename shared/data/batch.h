@@ -75,7 +75,7 @@ struct Sample {
   std::vector<std::array<float, 4>> partial_boxes = {};
   std::vector<std::int64_t> ignored = {};   // ids of other annotations that are not crowds either
   std::optional<FileProblem> problem = {};  // why there are no pixels; image files only
-  std::optional<Replaced> replaced = {};    // training only, see replacing_source.h
+  std::optional<Replaced> replaced = {};    // training only, see training_sources.h
 };
 
 // The two forms of a batch's pixels.

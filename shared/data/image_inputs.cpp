@@ -1,10 +1,8 @@
 #include "shared/data/image_inputs.h"
 
 #include <glob.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -25,18 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Kind { kNothing, kFile, kFolder, kOther };
-
-// Returns what a path is. Throws read_error().
-Kind kind_of(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
-    if (means_no_file(errno)) return Kind::kNothing;
-    throw read_error(path, errno);
-  }
-  return S_ISREG(status.st_mode)   ? Kind::kFile
-         : S_ISDIR(status.st_mode) ? Kind::kFolder
-                                   : Kind::kOther;
+// Returns what a path is, after links; not_found, too, where a link leads nowhere. Throws
+// read_error().
+fs::file_type type_of(const std::string& path) {
+  std::error_code code;
+  const fs::file_type type = fs::status(path, code).type();
+  if (code && !means_no_file(code.value())) throw read_error(path, code.value());
+  return code ? fs::file_type::not_found : type;
 }
 
 // Folders that the glob() of this thread could not read; its callback gets nothing but a folder and
@@ -82,17 +75,13 @@ class Lister {
       : output_(output), is_alone_(is_alone), on_step_(on_step) {}
 
   void add(const std::string& given) {
-    switch (kind_of(given)) {
-      case Kind::kFile:
-        return add_file(given);
-      case Kind::kFolder:
-        return add_folder(given);
-      case Kind::kOther:
-        throw Error(ErrorKind::kNoInput,
-                    cat(escaped(given), ": is neither a regular file nor a folder"),
-                    "check --images");
-      case Kind::kNothing:
-        break;
+    const fs::file_type type = type_of(given);
+    if (type == fs::file_type::regular) return add_file(given);
+    if (type == fs::file_type::directory) return add_folder(given);
+    if (type != fs::file_type::not_found) {
+      throw Error(ErrorKind::kNoInput,
+                  cat(escaped(given), ": is neither a regular file nor a folder"),
+                  "check --images");
     }
     if (given.find_first_of("*?[") == std::string::npos) {
       throw Error(ErrorKind::kNoInput, cat(escaped(given), ": does not exist"),
@@ -110,7 +99,7 @@ class Lister {
     }
     is_alone_ = false;
     for (const std::string& path : paths) {
-      kind_of(path) == Kind::kFolder ? add_folder(path) : add_file(path);
+      type_of(path) == fs::file_type::directory ? add_folder(path) : add_file(path);
     }
   }
 
@@ -193,7 +182,7 @@ std::optional<FileProblem> problem_of(const std::string& path, const DecodeStatu
                                       const DecodeRequest& request) {
   std::optional<FileProblem> problem = problem_of(status);
   if (problem && !request.stretch) {
-    problem->reason = reason_with_cure(path, status, problem->reason);
+    problem->reason = reason_with_fix(path, status, problem->reason);
   }
   return problem;
 }

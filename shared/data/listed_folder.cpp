@@ -1,12 +1,11 @@
 #include "shared/data/listed_folder.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
+#include <filesystem>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "shared/base/error.h"
@@ -20,6 +19,8 @@
 namespace retina {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t kStartBytes = std::size_t{64} << 10;
 
 using FolderId = std::pair<dev_t, ino_t>;
@@ -30,27 +31,16 @@ std::optional<FolderId> folder_id(const std::string& path) {
   return FolderId{status.st_dev, status.st_ino};
 }
 
-struct FolderEntry {
-  std::string name{};
-  bool may_be_folder = true;  // false: surely a file, which spares a slow mount a question
-};
-
 // Returns the folder's entries, without what systems leave there, by name; throws read_error().
-std::vector<FolderEntry> entries_of(const std::string& path) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), ::closedir);
-  if (!folder) throw read_error(path, errno);
-  std::vector<FolderEntry> entries;
-  for (;;) {
-    errno = 0;
-    const dirent* const entry = ::readdir(folder.get());
-    if (entry == nullptr) break;
-    std::string name = entry->d_name;
-    if (is_dropping(name)) continue;  // "." and "..", too
-    entries.push_back({.name = std::move(name), .may_be_folder = entry->d_type != DT_REG});
+std::vector<fs::directory_entry> entries_of(const std::string& path) {
+  std::error_code code;
+  std::vector<fs::directory_entry> entries;
+  for (fs::directory_iterator at(path, code), end; !code && at != end; at.increment(code)) {
+    if (!is_dropping(at->path().filename().string())) entries.push_back(*at);
   }
-  if (errno != 0) throw read_error(path, errno);
+  if (code) throw read_error(path, code.value());
   std::sort(entries.begin(), entries.end(),
-            [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+            [](const auto& a, const auto& b) { return a.path().native() < b.path().native(); });
   return entries;
 }
 
@@ -101,7 +91,7 @@ FolderListing list_files(const std::string& folder, const std::string& without,
     const std::optional<FolderId> id = folder_id(path);
     if (!id || !entered.insert(*id).second) continue;
     if (on_folder) on_folder();
-    std::vector<FolderEntry> entries;
+    std::vector<fs::directory_entry> entries;
     try {
       entries = entries_of(path);
     } catch (const Error& error) {
@@ -112,10 +102,12 @@ FolderListing list_files(const std::string& folder, const std::string& without,
     // The last folder is entered first: in reverse, so that of several paths to a folder the one
     // that sorts first is used.
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-      if (entry->may_be_folder && folder_id(path + entry->name)) {
-        folders.push_back(cat(prefix, entry->name, "/"));
+      const std::string name = prefix + entry->path().filename().string();
+      std::error_code code;  // of a link that leads nowhere
+      if (entry->is_directory(code)) {
+        folders.push_back(name + "/");
       } else {
-        listing.names.push_back(prefix + entry->name);
+        listing.names.push_back(name);
       }
     }
   }
@@ -123,8 +115,8 @@ FolderListing list_files(const std::string& folder, const std::string& without,
   return listing;
 }
 
-std::string reason_with_cure(const std::string& path, const DecodeStatus& status,
-                             const std::string& reason) {
+std::string reason_with_fix(const std::string& path, const DecodeStatus& status,
+                            const std::string& reason) {
   if (!status.unsupported) return reason;
   const FileReader file(path);
   return may_be_stretched(ImageBytes(file)) ? cat(reason, "; add --stretch 2,98") : reason;
@@ -172,7 +164,7 @@ LookedAt look_at(const ImageFolder& folder, const std::string& name, JpegDecoder
       if (!status.ok) {
         const std::string& reason = status.problem;
         return image_problem(bytes, status,
-                             stretch ? reason : reason_with_cure(file.path, status, reason));
+                             stretch ? reason : reason_with_fix(file.path, status, reason));
       }
     }
     return std::nullopt;
@@ -195,7 +187,7 @@ std::optional<FileProblem> decode_file(const ImageFolder& folder, const std::str
       reason = "the file changed while it was used";
     }
     if (reason.empty()) return std::optional<FileProblem>();
-    if (!request.stretch) reason = reason_with_cure(file.path, status, reason);
+    if (!request.stretch) reason = reason_with_fix(file.path, status, reason);
     return std::optional(image_problem(bytes, status, reason));
   });
 }

@@ -44,8 +44,8 @@ std::optional<FileProblem> unless_unreadable(
     const std::function<std::optional<FileProblem>()>& read);
 
 // Returns what is wrong with the file of an image, with the fix for samples that need a stretch.
-std::string reason_with_cure(const std::string& path, const DecodeStatus& status,
-                             const std::string& reason);
+std::string reason_with_fix(const std::string& path, const DecodeStatus& status,
+                            const std::string& reason);
 
 // The header of an image file.
 struct FoundImage {

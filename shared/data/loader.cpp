@@ -69,7 +69,17 @@ class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
   // Returns at least `bytes`, not initialised; they come back when their last owner drops them, or
   // are freed if this object is gone. Allocates if no block of that size has come back; a smaller
   // one is freed for it.
-  std::shared_ptr<void> take(std::size_t bytes);
+  std::shared_ptr<void> take(std::size_t bytes) {
+    Block block = take_free(bytes);
+    if (block.bytes < bytes) {
+      block = {};  // the smaller one is freed before a larger one is allocated
+      block = {.memory = allocate_(bytes), .bytes = bytes};
+    }
+    void* const start = block.memory.get();
+    return {start, [owner = weak_from_this(), block = std::move(block)](void*) mutable {
+              if (const auto alive = owner.lock()) alive->give_back(std::move(block));
+            }};
+  }
 
  private:
   struct Block {
@@ -77,46 +87,31 @@ class BatchMemory : public std::enable_shared_from_this<BatchMemory> {
     std::size_t bytes = 0;
   };
 
-  Block take_free(std::size_t bytes);
-  void give_back(Block block) noexcept;
+  // Returns a free block of `bytes` or more if there is one, else any.
+  Block take_free(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return {};
+    const auto fits = std::find_if(free_.begin(), free_.end(),
+                                   [bytes](const Block& one) { return one.bytes >= bytes; });
+    std::iter_swap(fits == free_.end() ? free_.begin() : fits, free_.end() - 1);
+    Block block = std::move(free_.back());
+    free_.pop_back();
+    return block;
+  }
+
+  void give_back(Block block) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      free_.push_back(std::move(block));
+    } catch (const std::bad_alloc&) {
+      // The block is freed instead.
+    }
+  }
 
   const BatchAllocator allocate_;
   std::mutex mutex_;
   std::vector<Block> free_;
 };
-
-std::shared_ptr<void> BatchMemory::take(std::size_t bytes) {
-  Block block = take_free(bytes);
-  if (block.bytes < bytes) {
-    block = {};  // the smaller one is freed before a larger one is allocated
-    block = {.memory = allocate_(bytes), .bytes = bytes};
-  }
-  void* const start = block.memory.get();
-  return {start, [owner = weak_from_this(), block = std::move(block)](void*) mutable {
-            if (const auto alive = owner.lock()) alive->give_back(std::move(block));
-          }};
-}
-
-// Returns a free block of `bytes` or more if there is one, else any.
-BatchMemory::Block BatchMemory::take_free(std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (free_.empty()) return {};
-  const auto fits = std::find_if(free_.begin(), free_.end(),
-                                 [bytes](const Block& one) { return one.bytes >= bytes; });
-  std::iter_swap(fits == free_.end() ? free_.begin() : fits, free_.end() - 1);
-  Block block = std::move(free_.back());
-  free_.pop_back();
-  return block;
-}
-
-void BatchMemory::give_back(Block block) noexcept {
-  const std::lock_guard lock(mutex_);
-  try {
-    free_.push_back(std::move(block));
-  } catch (const std::bad_alloc&) {
-    // The block is freed instead.
-  }
-}
 
 std::shared_ptr<void> allocate_plain(std::size_t bytes) {
   return std::make_shared_for_overwrite<std::max_align_t[]>((bytes + sizeof(std::max_align_t) - 1) /

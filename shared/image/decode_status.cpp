@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
 
 #include "shared/base/cat.h"
 #include "shared/base/foreign_content.h"
@@ -15,12 +14,12 @@ struct Signature {
   std::size_t offset;
   std::string_view bytes;
   const char* format;
-  const char* cure = "";
+  const char* fix = "";
 };
 
 using namespace std::string_view_literals;
 
-constexpr const char* kDicomCure = ": dcmj2pnm (DCMTK) makes a PNG of it";
+constexpr const char* kDicomFix = ": dcmj2pnm (DCMTK) makes a PNG of it";
 
 // Signatures of files that collections hold under .jpg names, failed downloads included.
 constexpr std::array kSignatures = {
@@ -41,10 +40,10 @@ constexpr std::array kSignatures = {
     Signature{0, "\xFF\x4F\xFF\x51"sv, "JPEG 2000", ": opj_decompress makes a PNG of it"},
     Signature{0, "\0\0\0\x0CJXL "sv, "JPEG XL", ": djxl makes a PNG of it"},
     Signature{0, "\xFF\x0A"sv, "JPEG XL", ": djxl makes a PNG of it"},
-    Signature{128, "DICM"sv, "DICOM", kDicomCure},
-    Signature{0, "\2\0\0\0UL"sv, "DICOM", kDicomCure},  // a file without the 128 bytes in front
-    Signature{0, "\x08\0\5\0"sv, "DICOM", kDicomCure},
-    Signature{0, "\x08\0\0\0"sv, "DICOM", kDicomCure},
+    Signature{128, "DICM"sv, "DICOM", kDicomFix},
+    Signature{0, "\2\0\0\0UL"sv, "DICOM", kDicomFix},  // a file without the 128 bytes in front
+    Signature{0, "\x08\0\5\0"sv, "DICOM", kDicomFix},
+    Signature{0, "\x08\0\0\0"sv, "DICOM", kDicomFix},
     Signature{0, "8BPS"sv, "Photoshop"},
     Signature{0, "%PDF"sv, "PDF"},
     Signature{0, "<?xml"sv, "XML"},
@@ -75,18 +74,12 @@ std::string describe_other_format(std::string_view bytes, const std::string& wan
   if (bytes.empty()) return cat("not a ", wanted, ": the file is empty");
   const Signature& found = signature_of(bytes);
   if (*found.format != '\0') {
-    return cat("not a ", wanted, " but a ", found.format, " file", found.cure);
+    return cat("not a ", wanted, " but a ", found.format, " file", found.fix);
   }
   if (const auto foreign = foreign_content(bytes.substr(0, 512))) {
     return cat("not a ", wanted, " but ", foreign->what, ": ", foreign->cure);
   }
-  std::string start;
-  for (const char byte : bytes.substr(0, 4)) {
-    std::array<char, 8> hex{};
-    std::snprintf(hex.data(), hex.size(), " %02x", unsigned{static_cast<std::uint8_t>(byte)});
-    start += hex.data();
-  }
-  return cat("not a ", wanted, ": starts with", start, wanted == "JPEG" ? ", want ff d8 ff" : "");
+  return cat("not a ", wanted, " nor a file of another known format");
 }
 
 std::string unusable_reason(const DecodeStatus& status, TruncatedPolicy policy) {

@@ -24,8 +24,7 @@ inline constexpr std::uint32_t kMaxSidePx = 1'000'000;
 struct DecodeStatus {
   bool ok = false;              // pixels were produced
   std::string problem{};        // the reason when !ok
-  int warning_count = 0;        // the library's complaints about damaged data
-  std::string first_warning{};  // the first of them
+  std::string first_warning{};  // the library's complaint about damaged data; empty: none
   bool truncated = false;       // the file ends before its image does: the rest is filler
   bool unsupported = false;     // not damaged, but a kind of image that is not supported
   bool is_blank = false;        // it ends right after its headers: it never had any pixels

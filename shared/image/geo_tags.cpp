@@ -15,8 +15,8 @@ namespace {
 constexpr ttag_t kPixelScale = 33550, kTiePoints = 33922, kTransformation = 34264,
                  kKeyDirectory = 34735, kKeyDoubles = 34736, kKeyTexts = 34737;
 // Keys and their values (Annex B).
-constexpr int kModelType = 1024, kRasterType = 1025, kGeodeticSystem = 2048, kAngularUnit = 2054,
-              kProjectedSystem = 3072, kLinearUnit = 3076;
+constexpr int kModelType = 1024, kRasterType = 1025, kGeodeticSystem = 2048,
+              kProjectedSystem = 3072;
 constexpr int kGeographic = 2, kPixelIsPoint = 2;
 constexpr int kUndefined = 0, kUserDefined = 32767;
 
@@ -55,22 +55,6 @@ std::optional<std::array<double, 6>> transform_of(const TiffFile& file) {
   return {{matrix[3], matrix[0], matrix[1], matrix[7], matrix[4], matrix[5]}};
 }
 
-// Returns the name of a unit by its number in EPSG's register (Annex B).
-std::string unit_of(int code) {
-  switch (code) {
-    case 9001:
-      return "metre";
-    case 9002:
-      return "foot";
-    case 9003:
-      return "US survey foot";
-    case 9102:
-      return "degree";
-    default:
-      return "";
-  }
-}
-
 }  // namespace
 
 std::optional<GeoTags> read_geo_tags(const std::string& path) {
@@ -95,16 +79,13 @@ std::optional<GeoTags> read_geo_tags(const std::string& path) {
     const auto found = keys.find(number);
     return found == keys.end() || found->second == kUserDefined ? kUndefined : found->second;
   };
-  tags.is_point = key(kRasterType) == kPixelIsPoint;
   // Coordinates of centres: move the origin to the pixel's outer corner.
-  if (tags.is_point) {
+  if (key(kRasterType) == kPixelIsPoint) {
     t[0] -= (t[1] + t[2]) / 2;
     t[3] -= (t[4] + t[5]) / 2;
   }
-  const bool is_geographic = key(kModelType) == kGeographic;
-  tags.epsg = key(is_geographic ? kGeodeticSystem : kProjectedSystem);
+  tags.epsg = key(key(kModelType) == kGeographic ? kGeodeticSystem : kProjectedSystem);
   tags.keys = hash_of_keys(file);
-  tags.unit = unit_of(key(is_geographic ? kAngularUnit : kLinearUnit));
   return tags;
 }
 

@@ -16,8 +16,6 @@ struct GeoTags {
   std::array<double, 6> transform{};
   int epsg = 0;            // the number of the coordinate system (32633); 0: it has none
   std::uint64_t keys = 0;  // hash of the file's words about the system: equal for equal words
-  std::string unit{};      // "metre", "degree", "foot", "US survey foot"; empty: unknown
-  bool is_point = false;   // the file's coordinates mean the pixels' centres
 
   std::array<double, 2> at(double column, double row) const {
     return {transform[0] + transform[1] * column + transform[2] * row,

@@ -1,32 +1,18 @@
 #include "shared/image/image_file.h"
 
-#include <algorithm>
-#include <array>
+#include "shared/image/format_rows.h"
 
 namespace retina {
-namespace {
-
-// Functions of a format other than JPEG.
-struct Codec {
-  const char* format;
-  DecodeStatus (*read_size)(std::string_view bytes, int& width, int& height);
-  DecodeStatus (*decode)(std::string_view bytes, std::uint64_t max_pixels, Image& out);
-};
-constexpr std::array<Codec, 3> kCodecs = {{{"PNG", read_png_size, decode_png},
-                                           {"TIFF", read_tiff_size, decode_tiff},
-                                           {"WebP", read_webp_size, decode_webp}}};
-
-// Returns the codec of a format, or null.
-const Codec* codec_of(std::string_view format) {
-  const auto found = std::find_if(kCodecs.begin(), kCodecs.end(),
-                                  [&](const Codec& one) { return one.format == format; });
-  return found == kCodecs.end() ? nullptr : &*found;
-}
-
-}  // namespace
 
 bool is_image_format(std::string_view format) {
-  return format == "JPEG" || codec_of(format) != nullptr;
+  return format == "JPEG" || format == "PNG" || format == "TIFF" || format == "WebP";
+}
+
+OpenRows open_rows(const std::string& format, ImageBytes& bytes, const OpenOptions& options) {
+  if (format == "JPEG") return open_jpeg_rows(bytes, options.jpeg_shrink);
+  if (format == "PNG") return open_png_rows(bytes, options.is_deep);
+  if (format == "TIFF") return open_tiff_rows(bytes, options.is_deep);
+  return open_webp_rows(bytes);
 }
 
 DecodeStatus decode_any_image(std::string_view bytes, JpegDecoder& decoder, Image& out) {
@@ -38,13 +24,23 @@ DecodeStatus decode_any_image(std::string_view bytes, JpegDecoder& decoder, Imag
     status.ok = false;
     return status;
   }
-  return codec_of(format)->decode(bytes, decoder.max_pixels(), out);
+  ImageBytes content(bytes);
+  const OpenRows opened = open_rows(format, content);
+  if (!opened.status.ok) return opened.status;
+  const std::size_t row_bytes = 3 * static_cast<std::size_t>(out.width);
+  out.rgb.resize(row_bytes * static_cast<std::size_t>(out.height));
+  for (auto* row = out.rgb.data(); row != out.rgb.data() + out.rgb.size(); row += row_bytes) {
+    if (!opened.rows->read_row(row)) break;
+  }
+  return opened.rows->status();
 }
 
 DecodeStatus read_any_size(std::string_view bytes, JpegDecoder& decoder, int& width, int& height) {
   const std::string format = image_format(bytes);
   if (format == "JPEG") return decoder.read_size(bytes, width, height);
-  if (const Codec* const codec = codec_of(format)) return codec->read_size(bytes, width, height);
+  if (format == "PNG") return read_png_size(bytes, width, height);
+  if (format == "TIFF") return read_tiff_size(bytes, width, height);
+  if (format == "WebP") return read_webp_size(bytes, width, height);
   return {.ok = false, .problem = describe_other_format(bytes, kImageFormats)};
 }
 

@@ -37,15 +37,6 @@ DecodeStatus decode_any_image(std::string_view bytes, JpegDecoder& decoder, Imag
 // enough for most; if not (a TIFF's directory may be anywhere), the status is not ok.
 DecodeStatus read_any_size(std::string_view bytes, JpegDecoder& decoder, int& width, int& height);
 
-// Read the size and decode a file whose format is known by image_format(). decode_...() gets `out`
-// with the size that read_..._size() found, which is of `max_pixels` at most.
-DecodeStatus read_png_size(std::string_view bytes, int& width, int& height);
-DecodeStatus decode_png(std::string_view bytes, std::uint64_t max_pixels, Image& out);
-DecodeStatus read_tiff_size(std::string_view bytes, int& width, int& height);
-DecodeStatus decode_tiff(std::string_view bytes, std::uint64_t max_pixels, Image& out);
-DecodeStatus read_webp_size(std::string_view bytes, int& width, int& height);
-DecodeStatus decode_webp(std::string_view bytes, std::uint64_t max_pixels, Image& out);
-
 // Returns the orientation tag of a TIFF's first page, 1..8; 1, upright, if there is none or it
 // makes no sense.
 int read_tiff_orientation(const ImageBytes& bytes);

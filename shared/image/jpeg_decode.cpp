@@ -119,7 +119,6 @@ struct JpegReader {
   jpeg_progress_mgr progress{};
   std::jmp_buf escape{};
   std::array<char, JMSG_LENGTH_MAX> error_text{}, warning_text{};
-  int warning_count = 0;
   bool lacks_memory = false;  // this, not the file, was the last error
   bool ended_early = false;   // libjpeg asked for bytes after the last one
   bool ran_dry = false;       // entropy data ended inside a scan
@@ -142,7 +141,9 @@ struct JpegReader {
   static void on_message(j_common_ptr info, int level) {
     if (level >= 0) return;
     JpegReader& state = of(info);
-    if (state.warning_count++ == 0) info->err->format_message(info, state.warning_text.data());
+    if (state.warning_text[0] == '\0') {
+      info->err->format_message(info, state.warning_text.data());
+    }
     if (info->err->msg_code == JWRN_JPEG_EOF) state.ended_early = true;
     if (info->err->msg_code == JWRN_HIT_MARKER) {
       state.ran_dry = true;
@@ -198,7 +199,6 @@ struct JpegReader {
     // Begins anew: an aborted decoder keeps the last image's tables, and an image without any would
     // get them.
     jpeg_destroy_decompress(&info);
-    warning_count = 0;
     lacks_memory = ended_early = ran_dry = lacks_rows = is_complete = false;
     error_text[0] = warning_text[0] = '\0';
     begin_time = std::chrono::steady_clock::now();
@@ -289,8 +289,7 @@ struct JpegReader {
   void fill(DecodeStatus& status) const {
     source.bytes->rethrow();
     if (lacks_memory) throw std::bad_alloc();
-    status.warning_count = warning_count;
-    if (warning_count > 0) status.first_warning = warning_text.data();
+    status.first_warning = warning_text.data();
     if (!status.ok) status.problem = error_text.data();
   }
 
@@ -299,7 +298,9 @@ struct JpegReader {
     // The arithmetic decoder feeds itself zeros at the end of the file without a complaint.
     status.truncated =
         !is_complete || lacks_rows || (ended_early && (ran_dry || info.arith_code != FALSE));
-    if (status.truncated && warning_count == 0) status.first_warning = "its last scans are missing";
+    if (status.truncated && status.first_warning.empty()) {
+      status.first_warning = "its last scans are missing";
+    }
   }
 
   DecodeStatus read_size(ImageBytes& bytes, int& width, int& height) {
@@ -338,8 +339,6 @@ class JpegRows : public FormatRows {
     for (int i = 0; i < count && ok_; ++i) read_row(skipped_.data());
     return ok_;
   }
-
-  int warning_count() const override { return reader_.warning_count; }
 
   DecodeStatus status() const override {
     DecodeStatus status{.ok = ok_, .is_blank = is_blank_};

@@ -1,11 +1,7 @@
 #include "shared/image/orientation.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
-#include <optional>
 #include <string>
 
 #include "shared/image/image_file.h"
@@ -28,36 +24,21 @@ std::uint32_t number_of(std::string_view bytes, bool is_big_endian) {
   return value;
 }
 
-// Reads numbers of either byte order; nothing outside the text.
-class TiffReader {
- public:
-  explicit TiffReader(std::string_view bytes)
-      : bytes_(bytes), big_endian_(bytes.substr(0, 2) == "MM") {}
-
-  bool is_tiff() const {
-    return (big_endian_ || bytes_.substr(0, 2) == "II") && number(2, 2) == 42U;
-  }
-
-  std::optional<std::uint32_t> number(std::size_t at, std::size_t size) const {
-    if (at > bytes_.size() || bytes_.size() - at < size) return std::nullopt;
-    return number_of(bytes_.substr(at, size), big_endian_);
-  }
-
- private:
-  std::string_view bytes_;
-  bool big_endian_;
-};
-
 int orientation_of_tiff(std::string_view bytes) {
-  const TiffReader tiff(bytes);
-  const auto directory = tiff.number(4, 4);
-  if (!tiff.is_tiff() || !directory) return kUpright;
-  const std::uint32_t entries = tiff.number(*directory, 2).value_or(0);
+  const bool is_big_endian = bytes.starts_with("MM");
+  // Returns 0 outside the bytes.
+  const auto number = [&](std::size_t at, std::size_t size) -> std::uint32_t {
+    if (at > bytes.size() || bytes.size() - at < size) return 0;
+    return number_of(bytes.substr(at, size), is_big_endian);
+  };
+  if ((!is_big_endian && !bytes.starts_with("II")) || number(2, 2) != 42) return kUpright;
+  const std::size_t directory = number(4, 4);
+  const std::uint32_t entries = number(directory, 2);
   for (std::size_t i = 0; i < entries; ++i) {
-    const std::size_t at = *directory + 2 + i * kEntryBytes;
-    if (tiff.number(at, 2) != kOrientationTag) continue;
-    const std::uint32_t value = tiff.number(at + 8, 2).value_or(kUpright);
-    const bool makes_sense = tiff.number(at + 2, 2) == kShortType && value >= 1 && value <= 8;
+    const std::size_t at = directory + 2 + i * kEntryBytes;
+    if (number(at, 2) != kOrientationTag) continue;
+    const std::uint32_t value = number(at + 8, 2);
+    const bool makes_sense = number(at + 2, 2) == kShortType && value >= 1 && value <= 8;
     return makes_sense ? static_cast<int>(value) : kUpright;
   }
   return kUpright;
@@ -70,43 +51,15 @@ std::string piece(ImageBytes& file, std::uint64_t at, std::size_t count) {
   return bytes;
 }
 
-// Returns EXIF data as ImageMagick wrote them before PNG had eXIf: a tEXt or zTXt chunk of a name,
-// their number and hexadecimal digits, in lines. Empty for other texts.
-std::string exif_of_text(std::string_view chunk, bool is_compressed) {
-  constexpr std::string_view kName("Raw profile type exif\0", 22);
-  if (!chunk.starts_with(kName)) return "";
-  chunk.remove_prefix(kName.size());
-  std::string text(chunk);
-  if (is_compressed && !chunk.empty()) {
-    text.assign(4 * kMostExifBytes, '\0');
-    uLongf count = text.size();  // as much of a damaged one as there is
-    uncompress(reinterpret_cast<Bytef*>(text.data()), &count,
-               reinterpret_cast<const Bytef*>(chunk.data() + 1), chunk.size() - 1);
-    text.resize(count);
-  }
-  const std::size_t number = std::min(text.find_first_of("0123456789"), text.size());
-  text.erase(0, text.find('\n', number));
-  std::erase(text, '\n');
-  std::string exif;
-  unsigned char byte = 0;
-  for (std::size_t at = 0; at + 2 <= text.size(); at += 2) {
-    const char* const end = text.data() + at + 2;
-    if (std::from_chars(end - 2, end, byte, 16).ptr != end) break;
-    exif += static_cast<char>(byte);
-  }
-  return exif;
-}
-
 // Returns the first EXIF data of a JPEG's segments or of the chunks of a PNG or WebP; empty if
 // there are none.
 std::string exif_of(ImageBytes& file, const std::string& format) {
   constexpr int kMostPieces = 1 << 20;  // a PNG has one for each 8 KiB
   const bool is_jpeg = format == "JPEG", is_png = format == "PNG";
   std::uint64_t at = is_jpeg ? 2 : is_png ? 8 : 12;
-  std::string of_text;
   for (int i = 0; i < kMostPieces; ++i) {
     const std::string head = piece(file, at, is_jpeg ? 4 : 8);
-    if (head.size() < (is_jpeg ? 4 : 8)) return of_text;
+    if (head.size() < (is_jpeg ? 4 : 8)) return "";
     if (is_jpeg) {
       const std::uint32_t length = number_of(head.substr(2), true);
       const bool is_fill = head.starts_with("\xFF\xFF");
@@ -117,12 +70,8 @@ std::string exif_of(ImageBytes& file, const std::string& format) {
     } else {
       const std::uint64_t length = number_of(head.substr(is_png ? 0 : 4, 4), is_png);
       const std::string name = head.substr(is_png ? 4 : 0, 4);
-      const auto content = [&] {
+      if (name == (is_png ? "eXIf" : "EXIF")) {
         return piece(file, at + 8, std::min<std::uint64_t>(length, kMostExifBytes));
-      };
-      if (name == (is_png ? "eXIf" : "EXIF")) return content();
-      if (is_png && of_text.empty() && (name == "tEXt" || name == "zTXt")) {
-        of_text = exif_of_text(content(), name == "zTXt");
       }
       at += 8 + length + (is_png ? 4 : length % 2);
     }

@@ -14,7 +14,6 @@
 
 #include "shared/base/cat.h"
 #include "shared/image/format_rows.h"
-#include "shared/image/image_file.h"
 
 namespace retina {
 namespace {
@@ -25,8 +24,7 @@ struct PngReader {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::jmp_buf escape{};
-  std::array<char, 200> error_text{}, warning_text{};
-  int warning_count = 0;
+  std::array<char, 200> error_text{};
   bool lacks_memory = false;
   bool is_deep = false;   // rows are of 16 bits a sample
   int pass_count = 0;     // 1 unless it is interlaced
@@ -40,20 +38,13 @@ struct PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  static void copy(png_const_charp text, std::array<char, 200>& to) {
-    std::snprintf(to.data(), to.size(), "%s", text);
-  }
-
   [[noreturn]] static void on_error(png_structp from, png_const_charp text) {
     PngReader& reader = *static_cast<PngReader*>(png_get_error_ptr(from));
-    copy(text, reader.error_text);
+    std::snprintf(reader.error_text.data(), reader.error_text.size(), "%s", text);
     std::longjmp(reader.escape, 1);
   }
 
-  static void on_warning(png_structp from, png_const_charp text) {
-    PngReader& reader = *static_cast<PngReader*>(png_get_error_ptr(from));
-    if (reader.warning_count++ == 0) copy(text, reader.warning_text);
-  }
+  static void on_warning(png_structp, png_const_charp) {}
 
   static png_voidp allocate(png_structp from, png_alloc_size_t size_bytes) {
     void* const memory = std::malloc(size_bytes);
@@ -148,14 +139,8 @@ struct PngReader {
     if (ok && is_whole) {
       if (auto range = check_range("PNG", narrowed_bits, largest); !range.ok) return range;
     }
-    DecodeStatus status{.ok = ok, .warning_count = warning_count};
-    if (warning_count > 0) status.first_warning = warning_text.data();
-    if (!ok) {
-      status.problem = cat("damaged PNG: ", error_text.data());
-    } else if (error_text[0] != '\0' && status.warning_count++ == 0) {
-      status.first_warning = error_text.data();  // errors after the pixels
-    }
-    return status;
+    if (!ok) return {.ok = false, .problem = cat("damaged PNG: ", error_text.data())};
+    return {.ok = true, .first_warning = error_text.data()};  // an error after the pixels
   }
 };
 
@@ -165,18 +150,17 @@ class PngRows : public FormatRows {
   PngRows(ImageBytes& bytes, int width, int height)
       : reader_(bytes), left_rows_(height), skipped_(6 * static_cast<std::size_t>(width)) {}
 
-  bool open(bool keep_deep) {
-    ok_ = reader_.begin(keep_deep);
+  bool open(bool keep_deep) { return ok_ = reader_.begin(keep_deep); }
+  bool is_interlaced() const { return reader_.pass_count > 1; }
+  // Reads the next rows; all of them if the image is interlaced.
+  bool read_rows(std::uint8_t* rgb, int count) {
+    ok_ = ok_ && reader_.read_rows(rgb, static_cast<std::size_t>(count));
+    if (ok_ && (left_rows_ -= count) == 0) reader_.finish();
     return ok_;
   }
-  bool is_interlaced() const { return reader_.pass_count > 1; }
 
   bool is_deep() const override { return reader_.is_deep; }
-  bool read_row(std::uint8_t* rgb) override {
-    ok_ = ok_ && reader_.read_rows(rgb, 1);
-    if (ok_ && --left_rows_ == 0) reader_.finish();
-    return ok_;
-  }
+  bool read_row(std::uint8_t* rgb) override { return read_rows(rgb, 1); }
   bool read_deep_row(std::uint16_t* rgb) override {
     return read_row(reinterpret_cast<std::uint8_t*>(rgb));
   }
@@ -184,7 +168,6 @@ class PngRows : public FormatRows {
     for (int i = 0; i < count && ok_; ++i) read_row(skipped_.data());
     return ok_;
   }
-  int warning_count() const override { return reader_.warning_count; }
   DecodeStatus status() const override { return reader_.status(ok_, left_rows_ == 0); }
 
  private:
@@ -193,6 +176,25 @@ class PngRows : public FormatRows {
   bool ok_ = false;
   std::vector<std::uint8_t> skipped_;
 };
+
+// Returns the rows of an interlaced image, decoded at once.
+OpenRows open_interlaced(PngRows& png, OpenRows out) {
+  const auto refused = [](const std::string& problem) {
+    return OpenRows{.status = {.ok = false, .problem = problem, .unsupported = true}};
+  };
+  if (png.is_deep()) {
+    return refused("an interlaced PNG of 16 bits, which cannot be stretched; make it a plain one");
+  }
+  if (has_too_many_pixels(out.width, out.height, kDefaultMaxPixels, out.status.problem)) {
+    return refused(
+        cat(out.status.problem, "; an interlaced PNG must be held in memory: make it a plain one"));
+  }
+  Image image(out.width, out.height);
+  png.read_rows(image.rgb.data(), out.height);
+  out.status = png.status();
+  if (out.status.ok) out.rows = std::make_unique<WholeRows>(out.status, std::move(image));
+  return out;
+}
 
 std::uint32_t big_endian(std::string_view bytes) {
   std::uint32_t value = 0;
@@ -215,17 +217,6 @@ DecodeStatus read_png_size(std::string_view bytes, int& width, int& height) {
   return {.ok = true};
 }
 
-DecodeStatus decode_png(std::string_view bytes, std::uint64_t /*max_pixels*/, Image& out) {
-  ImageBytes content(bytes);
-  const auto reader = std::make_unique<PngReader>(content);
-  if (!reader->begin(false)) return reader->status(false, false);
-  const auto height = static_cast<std::size_t>(out.height);
-  out.rgb.resize(static_cast<std::size_t>(out.width) * height * 3);
-  const bool ok = reader->read_rows(out.rgb.data(), height);
-  if (ok) reader->finish();
-  return reader->status(ok, true);
-}
-
 OpenRows open_png_rows(ImageBytes& bytes, bool is_deep) {
   OpenRows out;
   std::array<char, 24> start{};
@@ -236,14 +227,9 @@ OpenRows open_png_rows(ImageBytes& bytes, bool is_deep) {
   auto rows = std::make_unique<PngRows>(bytes, out.width, out.height);
   rows->open(is_deep);
   out.status = rows->status();
-  if (rows->is_deep() && rows->is_interlaced()) {
-    out.status = {.ok = false,
-                  .problem =
-                      "an interlaced PNG of 16 bits, which cannot be stretched; make it a "
-                      "plain one",
-                  .unsupported = true};
-  }
-  if (out.status.ok && !rows->is_interlaced()) out.rows = std::move(rows);
+  if (!out.status.ok) return out;
+  if (rows->is_interlaced()) return open_interlaced(*rows, std::move(out));
+  out.rows = std::move(rows);
   return out;
 }
 

@@ -3,41 +3,59 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "shared/base/error.h"
-#include "shared/image/lanes.h"
 #include "shared/image/resample.h"
 
 namespace retina {
 namespace {
 
-// Taps of each output column or row: the source place `first`, and the weights of it and of the
-// next.
-struct Taps {
-  std::vector<std::int32_t> first{};
-  std::vector<float> first_weight{}, second_weight{};
+// Four f32 in one register of any x86-64 or AArch64 (GCC's and clang's vector extension). Each lane
+// computes the same as plain f32: the build forbids contraction to fused multiply-adds.
+using Lanes = float __attribute__((vector_size(16)));
+constexpr std::size_t kLanes = 4;
+
+std::size_t whole_lanes(int count) {
+  return (static_cast<std::size_t>(count) + kLanes - 1) / kLanes * kLanes;
+}
+
+void store(const Lanes& lanes, float* out) {
+  std::memcpy(out, &lanes, sizeof lanes);
+}
+
+struct Pixel {
+  Lanes rgb;  // the fourth lane is unused
+};
+
+// Stores four pixels as four values of each channel, `plane_stride` floats apart.
+void store_planes(const std::array<Lanes, 4>& pixels, float* out, std::size_t plane_stride) {
+  const auto& [a, b, c, d] = pixels;
+  const Lanes red_green_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const Lanes red_green_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Lanes blue_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Lanes blue_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  store(__builtin_shufflevector(red_green_ab, red_green_cd, 0, 1, 4, 5), out);
+  store(__builtin_shufflevector(red_green_ab, red_green_cd, 2, 3, 6, 7), out + plane_stride);
+  store(__builtin_shufflevector(blue_ab, blue_cd, 0, 1, 4, 5), out + 2 * plane_stride);
+}
+
+// Tap of an output column or row: the source place `first`, and the weights of it and of the next.
+struct WeightedTap {
+  std::int32_t first = 0;
+  float first_weight = 0, second_weight = 0;
 };
 
 // Makes the taps; the last one is repeated up to `room` of them.
-Taps make_taps(int from, int to, bool flip, std::size_t room) {
-  Taps taps;
-  taps.first.resize(room);
-  taps.first_weight.resize(room);
-  taps.second_weight.resize(room);
+std::vector<WeightedTap> make_taps(int from, int to, bool flip, std::size_t room) {
+  std::vector<WeightedTap> taps(room);
   for (int i = 0; i < to; ++i) {
     const Tap tap = resize_tap(i, from, to);
-    const auto place = static_cast<std::size_t>(flip ? to - 1 - i : i);
-    taps.first[place] = tap.first;
-    taps.first_weight[place] = 1.0F - tap.fraction;
-    taps.second_weight[place] = tap.fraction;
+    taps[static_cast<std::size_t>(flip ? to - 1 - i : i)] = {tap.first, 1.0F - tap.fraction,
+                                                             tap.fraction};
   }
-  const auto last = static_cast<std::size_t>(to) - 1;
-  for (std::size_t i = last + 1; i < room; ++i) {
-    taps.first[i] = taps.first[last];
-    taps.first_weight[i] = taps.first_weight[last];
-    taps.second_weight[i] = taps.second_weight[last];
-  }
+  std::fill(taps.begin() + to, taps.end(), taps[static_cast<std::size_t>(to) - 1]);
   return taps;
 }
 
@@ -104,12 +122,10 @@ class RowSource {
     pixels_[from_width] = pixels_[from_width - 1];
     // Computes four output pixels at a time, then turns them into four values of each channel.
     const Pixel* const pixels = pixels_.data();
-    const std::int32_t* const first = taps_.first.data();
-    const float* const first_weight = taps_.first_weight.data();
-    const float* const second_weight = taps_.second_weight.data();
     const auto at = [&](std::size_t x) {
-      const Pixel* const pixel = pixels + first[x];
-      return first_weight[x] * pixel[0].rgb + second_weight[x] * pixel[1].rgb;
+      const WeightedTap& tap = taps_[x];
+      const Pixel* const pixel = pixels + tap.first;
+      return tap.first_weight * pixel[0].rgb + tap.second_weight * pixel[1].rgb;
     };
     for (std::size_t x = 0; x < stride_; x += kLanes) {
       if (x % kCacheLine == 0) {
@@ -125,7 +141,7 @@ class RowSource {
   const Image& image_;
   std::int64_t plane_stride_;  // of the target
   std::size_t stride_;         // the target's width in whole lanes
-  Taps taps_;
+  std::vector<WeightedTap> taps_;
   std::array<std::array<float, 256>, 3> levels_;
   std::vector<Pixel> pixels_;               // one source row
   std::array<std::vector<float>, 2> rows_;  // [3, stride] each
@@ -171,19 +187,16 @@ void resize_normalise(const Image& image, const ResizeTarget& target,
                       const Normalisation& normalisation, float* out) {
   RETINA_CHECK(image.width > 0 && image.height > 0 && target.width > 0 && target.height > 0);
   RETINA_CHECK(target.row_stride >= target.width);
-  const Taps taps =
+  const std::vector<WeightedTap> taps =
       make_taps(image.height, target.height, false, static_cast<std::size_t>(target.height));
   RowSource rows(image, target, normalisation);
   const auto width = static_cast<std::size_t>(target.width);
   for (int y = 0; y < target.height; ++y) {
-    const auto place = static_cast<std::size_t>(y);
-    const int first = taps.first[place];
+    const auto [first, upper_weight, lower_weight] = taps[static_cast<std::size_t>(y)];
     const NextRows next = {out + y * target.row_stride,
                            out + std::min(y + 1, target.height - 1) * target.row_stride};
     const float* const upper = rows.row(first, next);
     const float* const lower = rows.row(std::min(first + 1, image.height - 1), next);
-    const float upper_weight = taps.first_weight[place];
-    const float lower_weight = taps.second_weight[place];
     for (int c = 0; c < 3; ++c) {
       const std::size_t channel = static_cast<std::size_t>(c) * rows.stride();
       float* __restrict const row = out + c * target.plane_stride + y * target.row_stride;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -15,51 +15,51 @@ namespace {
 // Bytes of a file that are enough to recognise it.
 constexpr std::size_t kStartBytes = 512;
 
-// Rows of an image that can only be decoded whole.
-class WholeRows : public FormatRows {
- public:
-  WholeRows(DecodeStatus status, Image image)
-      : status_(std::move(status)), image_(std::move(image)) {}
+OpenOptions open_options(const RowOptions& options) {
+  return {.jpeg_shrink = options.jpeg_shrink, .is_deep = options.stretch.has_value()};
+}
 
-  bool read_row(std::uint8_t* rgb) override {
-    std::memcpy(rgb, image_.pixel(0, next_), 3 * static_cast<std::size_t>(image_.width));
-    return skip_rows(1);
+// Counts the samples of an image.
+class SampleHistogram {
+ public:
+  void add(const std::uint16_t* rgb, int pixel_count) {
+    for (int i = 0; i < pixel_count; ++i, rgb += 3) {
+      for (std::size_t c = 0; c < 3; ++c) ++counts_[c * kValues + rgb[c]];
+    }
+    pixel_count_ += static_cast<std::uint64_t>(pixel_count);
   }
-  bool skip_rows(int count) override {
-    next_ += count;
-    return true;
+
+  // Returns the new value of each sample of a channel: 0 up to the smallest value that at least
+  // `low` percent of all do not exceed, 255 from that of `high` percent on, rounded between.
+  std::array<std::vector<std::uint8_t>, 3> tables(const Stretch& stretch) const {
+    std::array<std::vector<std::uint8_t>, 3> tables;
+    for (std::size_t c = 0; c < 3; ++c) {
+      const std::uint64_t* const counts = counts_.data() + c * kValues;
+      const auto percentile = [&](double percent) {
+        const double wanted = percent / 100 * static_cast<double>(pixel_count_);
+        std::uint64_t sum = 0;
+        for (std::size_t value = 0; value < kValues; ++value) {
+          sum += counts[value];
+          if (sum > 0 && static_cast<double>(sum) >= wanted) return static_cast<double>(value);
+        }
+        return static_cast<double>(kValues - 1);
+      };
+      const double low = percentile(stretch.low), high = percentile(stretch.high);
+      tables[c].resize(kValues);
+      for (std::size_t value = 0; value < kValues; ++value) {
+        const double above = static_cast<double>(value) - low;
+        const double share = above <= 0 ? 0 : above >= high - low ? 1 : above / (high - low);
+        tables[c][value] = static_cast<std::uint8_t>(std::lround(255 * share));
+      }
+    }
+    return tables;
   }
-  int warning_count() const override { return status_.warning_count; }
-  DecodeStatus status() const override { return status_; }
 
  private:
-  DecodeStatus status_;
-  Image image_;
-  int next_ = 0;
+  static constexpr std::size_t kValues = 1 << 16;
+  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(3 * kValues);  // [3, kValues]
+  std::uint64_t pixel_count_ = 0;
 };
-
-OpenRows open_whole(ImageBytes& content, const std::string& cure) {
-  std::string bytes(content.size_bytes(), '\0');
-  bytes.resize(content.read_at(0, bytes.data(), bytes.size()));
-  content.rethrow();
-  OpenRows out;
-  JpegDecoder decoder;
-  Image image;
-  out.status = read_any_size(bytes, decoder, image.width, image.height);
-  if (!out.status.ok) return out;
-  if (has_too_many_pixels(image.width, image.height, kDefaultMaxPixels, out.status.problem)) {
-    out.status.ok = false;
-    out.status.unsupported = true;
-    out.status.problem += cure;
-    return out;
-  }
-  out.status = decode_any_image(bytes, decoder, image);
-  if (!out.status.ok) return out;
-  out.width = image.width;
-  out.height = image.height;
-  out.rows = std::make_unique<WholeRows>(out.status, std::move(image));
-  return out;
-}
 
 }  // namespace
 
@@ -74,17 +74,6 @@ RowReader::RowReader(const ImageBytes& bytes, const RowOptions& options) : bytes
 
 RowReader::~RowReader() = default;
 
-OpenRows RowReader::open_rows(const RowOptions& options) {
-  if (format_ == "JPEG") return open_jpeg_rows(bytes_, options.jpeg_shrink);
-  if (format_ == "TIFF") return open_tiff_rows(bytes_, options.stretch.has_value());
-  if (format_ == "PNG") {
-    OpenRows out = open_png_rows(bytes_, options.stretch.has_value());
-    if (!out.status.ok || out.rows != nullptr) return out;
-    return open_whole(bytes_, "; an interlaced PNG must be held in memory: make it a plain one");
-  }
-  return open_whole(bytes_, "; a WebP must be held in memory: make it a tiled TIFF");
-}
-
 void RowReader::open(const RowOptions& options) {
   std::array<char, kStartBytes> start{};
   const std::size_t count = bytes_.read_at(0, start.data(), start.size());
@@ -95,7 +84,7 @@ void RowReader::open(const RowOptions& options) {
     status_ = {.ok = false, .problem = describe_other_format(begin, kImageFormats)};
     return;
   }
-  OpenRows opened = open_rows(options);
+  OpenRows opened = open_rows(format_, bytes_, open_options(options));
   status_ = std::move(opened.status);
   width_ = opened.width;
   height_ = opened.height;
@@ -106,54 +95,42 @@ void RowReader::open(const RowOptions& options) {
 // Counts the samples of all rows, and begins again.
 void RowReader::stretch(const RowOptions& options) {
   SampleHistogram histogram;
-  std::vector<std::uint16_t> row(3 * static_cast<std::size_t>(width_));
+  deep_row_.resize(3 * static_cast<std::size_t>(width_));
   for (; next_row_ < height_; ++next_row_) {
-    if (!rows_->read_deep_row(row.data())) {
+    if (!rows_->read_deep_row(deep_row_.data())) {
       update();
       return;
     }
-    histogram.add(row.data(), width_);
+    histogram.add(deep_row_.data(), width_);
   }
-  rows_ = stretched_rows(open_rows(options).rows, width_, histogram.tables(*options.stretch));
+  rows_ = open_rows(format_, bytes_, open_options(options)).rows;
+  tables_ = histogram.tables(*options.stretch);
   next_row_ = 0;
 }
 
-int RowReader::bounded(int count) const {
-  return std::clamp(count, 0, height_ - next_row_);
-}
-
-// Notes the row of the warning that status() reports: the first one, except for a TIFF, whose tags
-// may be unknown to libtiff, the last.
-void RowReader::note_warning(int warnings_before) {
-  const bool is_told = warnings_before == 0 || format_ == "TIFF";
-  if (is_told && rows_->warning_count() > warnings_before) warning_row_ = next_row_;
+bool RowReader::read_row(std::uint8_t* rgb) {
+  if (!rows_->is_deep()) return rows_->read_row(rgb);
+  if (!rows_->read_deep_row(deep_row_.data())) return false;
+  for (std::size_t i = 0; i < deep_row_.size(); ++i) rgb[i] = tables_[i % 3][deep_row_[i]];
+  return true;
 }
 
 void RowReader::update() {
   status_ = rows_->status();
-  if (status_.unsupported) return;  // every byte of the file
-  if (!status_.ok) {
-    const bool began_before = warning_row_ && format_ != "TIFF";
-    const std::string first =
-        began_before ? cat(status_.first_warning, " (at row ", *warning_row_, "), then ") : "";
-    status_.problem = cat(first, status_.problem, " (at row ", next_row_, ")");
-  } else if (warning_row_) {
-    status_.first_warning += cat(" (at row ", *warning_row_, ")");
-  }
+  // An unsupported image has no row to name.
+  if (!status_.ok && !status_.unsupported) status_.problem += cat(" (at row ", next_row_, ")");
 }
 
 const DecodeStatus& RowReader::read(int count, Image& out) {
   if (!status_.ok) return status_;
-  const int wanted = bounded(count);
+  const int wanted = std::clamp(count, 0, height_ - next_row_);
   const std::size_t row_bytes = static_cast<std::size_t>(width_) * 3;
   out.width = width_;
   out.height = wanted;
   out.rgb.resize(row_bytes * static_cast<std::size_t>(wanted));
   std::uint8_t* row = out.rgb.data();
   for (int i = 0; i < wanted; ++i, row += row_bytes) {
-    const int warnings_before = rows_->warning_count();
-    if (!rows_->read_row(row)) break;
-    note_warning(warnings_before);
+    if (!read_row(row)) break;
     ++next_row_;
   }
   update();
@@ -162,12 +139,8 @@ const DecodeStatus& RowReader::read(int count, Image& out) {
 
 const DecodeStatus& RowReader::skip(int count) {
   if (!status_.ok) return status_;
-  const int wanted = bounded(count);
-  const int warnings_before = rows_->warning_count();
-  if (wanted > 0 && rows_->skip_rows(wanted)) {
-    note_warning(warnings_before);
-    next_row_ += wanted;
-  }
+  const int wanted = std::clamp(count, 0, height_ - next_row_);
+  if (wanted > 0 && rows_->skip_rows(wanted)) next_row_ += wanted;
   update();
   return status_;
 }
@@ -177,8 +150,8 @@ bool may_be_stretched(ImageBytes bytes) {
   const std::size_t count = bytes.read_at(0, start.data(), start.size());
   bytes.rethrow();
   const std::string format = image_format({start.data(), count});
-  if (format == "TIFF") return open_tiff_rows(bytes, true).status.ok;
-  return format == "PNG" && open_png_rows(bytes, true).rows != nullptr;
+  return (format == "TIFF" || format == "PNG") &&
+         open_rows(format, bytes, {.is_deep = true}).status.ok;
 }
 
 DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Image& out) {

@@ -7,11 +7,13 @@
 // above kDefaultMaxPixels, with a hint. The only other limit of an image is kMaxSidePx.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shared/image/decode_status.h"
 #include "shared/image/format_rows.h"
@@ -40,8 +42,8 @@ class RowReader {
   RowReader(RowReader&&) = delete;
 
   // Returns the status of everything read so far: not ok if the header or a row could not be read.
-  // Problems and warnings name the row ("damaged PNG: bad CRC (at row 15210)"), counted from 0. An
-  // image whose end is missing may be ok and truncated: from about there on its rows are filler.
+  // Problems name the row ("damaged PNG: bad CRC (at row 15210)"), counted from 0. An image whose
+  // end is missing may be ok and truncated: from about there on its rows are filler.
   const DecodeStatus& status() const { return status_; }
 
   // Returns the format by content, as image_format() names it.
@@ -59,11 +61,9 @@ class RowReader {
   const DecodeStatus& skip(int count);
 
  private:
-  int bounded(int count) const;
   void open(const RowOptions& options);
   void stretch(const RowOptions& options);
-  OpenRows open_rows(const RowOptions& options);
-  void note_warning(int warnings_before);
+  bool read_row(std::uint8_t* rgb);
   void update();
 
   std::optional<FileReader> file_{};
@@ -72,7 +72,8 @@ class RowReader {
   int width_ = 0, height_ = 0, next_row_ = 0;
   DecodeStatus status_{};
   std::unique_ptr<FormatRows> rows_{};
-  std::optional<int> warning_row_{};  // of the complaint that status() reports, after the header
+  std::array<std::vector<std::uint8_t>, 3> tables_{};  // of the stretch
+  std::vector<std::uint16_t> deep_row_{};
 };
 
 // Returns true if the header says that only a stretch makes the file readable. Throws as

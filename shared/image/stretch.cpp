@@ -1,37 +1,8 @@
 #include "shared/image/stretch.h"
 
-#include <cmath>
-#include <utility>
-
 #include "shared/base/exact_number.h"
 
 namespace retina {
-namespace {
-
-class StretchedRows : public FormatRows {
- public:
-  StretchedRows(std::unique_ptr<FormatRows> rows, int width,
-                std::array<std::vector<std::uint8_t>, 3> tables)
-      : rows_(std::move(rows)),
-        tables_(std::move(tables)),
-        row_(3 * static_cast<std::size_t>(width)) {}
-
-  bool read_row(std::uint8_t* rgb) override {
-    if (!rows_->read_deep_row(row_.data())) return false;
-    for (std::size_t i = 0; i < row_.size(); ++i) rgb[i] = tables_[i % 3][row_[i]];
-    return true;
-  }
-  bool skip_rows(int count) override { return rows_->skip_rows(count); }
-  int warning_count() const override { return rows_->warning_count(); }
-  DecodeStatus status() const override { return rows_->status(); }
-
- private:
-  std::unique_ptr<FormatRows> rows_;
-  std::array<std::vector<std::uint8_t>, 3> tables_;
-  std::vector<std::uint16_t> row_;
-};
-
-}  // namespace
 
 std::optional<Stretch> parse_stretch(const std::string& text) {
   const auto pair = exact_pair<double>(text, ',');
@@ -39,42 +10,6 @@ std::optional<Stretch> parse_stretch(const std::string& text) {
     return std::nullopt;
   }
   return Stretch{.low = pair->first, .high = pair->second};
-}
-
-void SampleHistogram::add(const std::uint16_t* rgb, int pixel_count) {
-  for (int i = 0; i < pixel_count; ++i, rgb += 3) {
-    for (std::size_t c = 0; c < 3; ++c) ++counts_[c * kValues + rgb[c]];
-  }
-  pixel_count_ += static_cast<std::uint64_t>(pixel_count);
-}
-
-std::array<std::vector<std::uint8_t>, 3> SampleHistogram::tables(const Stretch& stretch) const {
-  std::array<std::vector<std::uint8_t>, 3> tables;
-  for (std::size_t c = 0; c < 3; ++c) {
-    const std::uint64_t* const counts = counts_.data() + c * kValues;
-    const auto percentile = [&](double percent) {
-      const double wanted = percent / 100 * static_cast<double>(pixel_count_);
-      std::uint64_t sum = 0;
-      for (std::size_t value = 0; value < kValues; ++value) {
-        sum += counts[value];
-        if (sum > 0 && static_cast<double>(sum) >= wanted) return static_cast<double>(value);
-      }
-      return static_cast<double>(kValues - 1);
-    };
-    const double low = percentile(stretch.low), high = percentile(stretch.high);
-    tables[c].resize(kValues);
-    for (std::size_t value = 0; value < kValues; ++value) {
-      const double above = static_cast<double>(value) - low;
-      const double share = above <= 0 ? 0 : above >= high - low ? 1 : above / (high - low);
-      tables[c][value] = static_cast<std::uint8_t>(std::lround(255 * share));
-    }
-  }
-  return tables;
-}
-
-std::unique_ptr<FormatRows> stretched_rows(std::unique_ptr<FormatRows> rows, int width,
-                                           std::array<std::vector<std::uint8_t>, 3> tables) {
-  return std::make_unique<StretchedRows>(std::move(rows), width, std::move(tables));
 }
 
 }  // namespace retina

@@ -2,14 +2,8 @@
 // between two percentiles of each channel over the whole image, as GIS programs show such images.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
-
-#include "shared/image/format_rows.h"
 
 namespace retina {
 
@@ -20,24 +14,5 @@ struct Stretch {
 
 // Parses "2,98"; returns nothing if the text is not two such numbers.
 std::optional<Stretch> parse_stretch(const std::string& text);
-
-// Counts the samples of an image.
-class SampleHistogram {
- public:
-  void add(const std::uint16_t* rgb, int pixel_count);
-
-  // Returns the new value of each sample of a channel: 0 up to the smallest value that at least
-  // `low` percent of all do not exceed, 255 from that of `high` percent on, rounded between.
-  std::array<std::vector<std::uint8_t>, 3> tables(const Stretch& stretch) const;
-
- private:
-  static constexpr std::size_t kValues = 1 << 16;
-  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(3 * kValues);  // [3, kValues]
-  std::uint64_t pixel_count_ = 0;
-};
-
-// Maps deep rows to 8 bits with tables().
-std::unique_ptr<FormatRows> stretched_rows(std::unique_ptr<FormatRows> rows, int width,
-                                           std::array<std::vector<std::uint8_t>, 3> tables);
 
 }  // namespace retina

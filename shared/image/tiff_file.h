@@ -132,13 +132,12 @@ class TiffFile {
   DecodeStatus damaged(const std::string& problem) const {
     bytes_.rethrow();
     const std::string text = error_[0] != '\0' ? error_.data() : problem;
-    return {.ok = false, .problem = cat("damaged TIFF: ", text), .warning_count = warning_count_};
+    return {.ok = false, .problem = cat("damaged TIFF: ", text)};
   }
   // Returns the status of everything read so far. JPEG data that end early are filled up with grey,
   // and only a warning after those of the header reveals it.
   DecodeStatus read_status(int warnings_before) const {
     return {.ok = true,
-            .warning_count = warning_count_,
             .first_warning = warning_.data(),
             .truncated = warning_count_ > warnings_before};
   }

@@ -1,9 +1,12 @@
 #include <webp/decode.h>
 
+#include <memory>
 #include <new>
+#include <string>
+#include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/image/image_file.h"
+#include "shared/image/format_rows.h"
 
 namespace retina {
 namespace {
@@ -44,18 +47,33 @@ DecodeStatus read_webp_size(std::string_view bytes, int& width, int& height) {
   return {.ok = true};
 }
 
-DecodeStatus decode_webp(std::string_view bytes, std::uint64_t /*max_pixels*/, Image& out) {
+OpenRows open_webp_rows(ImageBytes& content) {
+  std::string bytes(content.size_bytes(), '\0');
+  bytes.resize(content.read_at(0, bytes.data(), bytes.size()));
+  content.rethrow();
+  OpenRows out;
+  out.status = read_webp_size(bytes, out.width, out.height);
+  if (!out.status.ok) return out;
+  if (has_too_many_pixels(out.width, out.height, kDefaultMaxPixels, out.status.problem)) {
+    out.status = {
+        .ok = false,
+        .problem = cat(out.status.problem, "; a WebP must be held in memory: make it a tiled TIFF"),
+        .unsupported = true};
+    return out;
+  }
+  Image image(out.width, out.height);
   WebPDecoderConfig config;
-  if (WebPInitDecoderConfig(&config) == 0) return refused(VP8_STATUS_INVALID_PARAM);
-  out.rgb.resize(static_cast<std::size_t>(out.width) * static_cast<std::size_t>(out.height) * 3);
+  if (WebPInitDecoderConfig(&config) == 0) throw std::bad_alloc();
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
-  config.output.u.RGBA.rgba = out.rgb.data();
+  config.output.u.RGBA.rgba = image.rgb.data();
   config.output.u.RGBA.stride = out.width * 3;
-  config.output.u.RGBA.size = out.rgb.size();
+  config.output.u.RGBA.size = image.rgb.size();
   const VP8StatusCode code = WebPDecode(begin_of(bytes), bytes.size(), &config);
   WebPFreeDecBuffer(&config.output);
-  return code == VP8_STATUS_OK ? DecodeStatus{.ok = true} : refused(code);
+  if (code != VP8_STATUS_OK) out.status = refused(code);
+  if (out.status.ok) out.rows = std::make_unique<WholeRows>(out.status, std::move(image));
+  return out;
 }
 
 }  // namespace retina

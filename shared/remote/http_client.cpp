@@ -140,33 +140,22 @@ bool is_hopeless(CURLcode code) {
 
 }  // namespace
 
-struct HttpClient::Handle {
-  CURL* curl = curl_easy_init();
-  Handle() = default;
-  ~Handle() { curl_easy_cleanup(curl); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-};
-
 bool is_loopback(const std::string& url) {
   const std::string host = host_of(url);
   return host == "localhost" || host == "[::1]" ||
          (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
 }
 
-HttpClient::HttpClient() {
+HttpClient::HttpClient() : handle_(nullptr, curl_easy_cleanup) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  handle_ = std::make_unique<Handle>();
-  RETINA_CHECK(handle_->curl != nullptr, "libcurl has no handle");
+  handle_.reset(curl_easy_init());
+  RETINA_CHECK(handle_ != nullptr, "libcurl has no handle");
 }
-HttpClient::~HttpClient() = default;
-HttpClient::HttpClient(HttpClient&&) noexcept = default;
-HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 
 HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
                            const std::stop_token& stop) {
-  CURL* const curl = handle_->curl;
+  CURL* const curl = handle_.get();
   const bool is_local = is_loopback(request.url);
   Exchange exchange{.take = take, .stop = stop, .curl = curl, .stays_here = is_local};
   std::array<char, CURL_ERROR_SIZE> reason{};
@@ -226,7 +215,7 @@ HttpAnswer HttpClient::get(const HttpRequest& request, const TakeBody& take,
   // The reset keeps the connection and removes every pointer to this request. A handle that failed
   // early (no such host) refuses options on its next use.
   curl_easy_reset(curl);
-  if (code != CURLE_OK) handle_ = std::make_unique<Handle>();
+  if (code != CURLE_OK) handle_.reset(curl_easy_init());
   if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   return answer;
 }

@@ -53,9 +53,6 @@ bool is_loopback(const std::string& url);
 class HttpClient {
  public:
   HttpClient();
-  ~HttpClient();
-  HttpClient(HttpClient&&) noexcept;
-  HttpClient& operator=(HttpClient&&) noexcept;
 
   // Receives the body of a 2xx response, a piece at a time, until it returns false. Its exceptions
   // come out of get(). It must refuse a Content-Encoding, which was not requested.
@@ -63,8 +60,7 @@ class HttpClient {
   HttpAnswer get(const HttpRequest& request, const TakeBody& take, const std::stop_token& stop);
 
  private:
-  struct Handle;
-  std::unique_ptr<Handle> handle_;
+  std::unique_ptr<void, void (*)(void*)> handle_;  // libcurl's CURL
 };
 
 }  // namespace retina

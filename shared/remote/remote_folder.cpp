@@ -1,22 +1,27 @@
 #include "shared/remote/remote_folder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "shared/base/cat.h"
+#include "shared/base/descriptor.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/signals.h"
-#include "shared/remote/partial_file.h"
 #include "shared/remote/remote_access.h"
 
 namespace retina {
@@ -56,30 +61,7 @@ struct RemoteFolder::State {
   RemoteAccess access;
   RemoteOptions options;
   std::mutex mutex{};
-  std::vector<HttpClient> idle{};  // clients with open connections
   bool has_warned = false;
-
-  // A client for one request after the other, returned for reuse by the next file.
-  class Client {
-   public:
-    explicit Client(State& state) : state_(state) {
-      const std::lock_guard lock(state_.mutex);
-      if (state_.idle.empty()) return;
-      client_ = std::move(state_.idle.back());
-      state_.idle.pop_back();
-    }
-    ~Client() {
-      const std::lock_guard lock(state_.mutex);
-      state_.idle.push_back(std::move(client_));
-    }
-    Client(const Client&) = delete;
-    Client& operator=(const Client&) = delete;
-    HttpClient& get() { return client_; }
-
-   private:
-    State& state_;
-    HttpClient client_{};
-  };
 
   std::string name_of(const std::string& file) const { return cat(access.name(), "/", file); }
 
@@ -171,11 +153,27 @@ void RemoteFolder::State::fetch(const Fetch& fetch, HttpClient& client,
 
 namespace {
 
+void write_at(int descriptor, std::uint64_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = retried([&] {
+      return ::pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    });
+    if (wrote < 0) throw std::system_error(errno, std::generic_category());
+    offset += static_cast<std::uint64_t>(wrote);
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+}
+
 // A download of one file by several threads.
 class Downloading {
  public:
-  using Fetch = std::function<void(std::size_t part, const std::stop_token&)>;
-  Downloading(PartialFile& target, bool takes_any) : target_(target), takes_any_(takes_any) {}
+  using Fetch = std::function<void(ByteRange part, HttpClient&, const std::stop_token&)>;
+  Downloading(std::uint64_t size_bytes, std::uint64_t part_bytes, bool takes_any)
+      : takes_any_(takes_any) {
+    for (std::uint64_t begin = 0; begin < size_bytes; begin += part_bytes) {
+      missing_.push_back({.begin = begin, .end = std::min(size_bytes, begin + part_bytes)});
+    }
+  }
 
   // Throws VersionChanged unless all responses are of one version, or the last try takes any:
   // replicas of a server report different ETags of one file, and its checksum decides in the end.
@@ -183,27 +181,18 @@ class Downloading {
     const std::string etag = takes_any_ ? "" : head.etag;
     const std::uint64_t version = xxh3(cat(size_bytes, " ", etag)) | 1;  // never 0
     const std::lock_guard lock(mutex_);
-    if (version == target_.version()) return;
-    if (target_.version() != 0) throw VersionChanged{};
-    target_.begin(version);
+    if (version_ != 0 && version != version_) throw VersionChanged{};
+    version_ = version;
   }
 
-  // Downloads all missing parts by `fetch`, on `thread_count` threads. The first exception ends
-  // them all.
+  // Downloads all parts by `fetch`, on `thread_count` threads. The first exception ends them all.
   void run(std::size_t thread_count, const std::stop_token& stop, const Fetch& fetch) {
-    for (std::size_t part = target_.part_count(); part > 0; --part) {
-      if (!target_.has(part - 1)) missing_.push_back(part - 1);
-    }
     std::stop_source all;
     const std::stop_callback forward(stop, [&all] { all.request_stop(); });
-    // Marks a part only once it is written whole, for another process may continue from the marks.
     const auto work = [&] {
       try {
-        while (const std::optional<std::size_t> part = next()) {
-          fetch(*part, all.get_token());
-          const std::lock_guard lock(mutex_);
-          target_.mark(*part);
-        }
+        HttpClient client;
+        while (const std::optional<ByteRange> part = next()) fetch(*part, client, all.get_token());
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!thrown_) thrown_ = std::current_exception();
@@ -221,18 +210,18 @@ class Downloading {
   }
 
  private:
-  std::optional<std::size_t> next() {
+  std::optional<ByteRange> next() {
     const std::lock_guard lock(mutex_);
     if (missing_.empty()) return std::nullopt;
-    const std::size_t part = missing_.back();
-    missing_.pop_back();
+    const ByteRange part = missing_.front();
+    missing_.pop_front();
     return part;
   }
 
-  PartialFile& target_;
   bool takes_any_;
+  std::uint64_t version_ = 0;  // of the source; 0: nothing has come
   std::mutex mutex_{};
-  std::vector<std::size_t> missing_{};  // the next one last
+  std::deque<ByteRange> missing_{};
   std::exception_ptr thrown_{};
 };
 
@@ -260,7 +249,7 @@ std::string RemoteFolder::read(const std::string& file, std::uint64_t most_bytes
                                const IsWhole& is_whole) const {
   std::string content;
   int responses = 0;
-  State::Client client(*state_);
+  HttpClient client;
   state_->fetch(
       {.file = file,
        .policy = state_->options.opening,
@@ -280,7 +269,7 @@ std::string RemoteFolder::read(const std::string& file, std::uint64_t most_bytes
                          kSameSizeHint);
            },
        .is_done = [&] { return ++responses == kMostResponses || !is_whole || is_whole(content); }},
-      client.get(), {});
+      client, {});
   return content;
 }
 
@@ -288,10 +277,9 @@ void RemoteFolder::download(const Download& download, const std::stop_token& sto
   State& state = *state_;
   const std::uint64_t size_bytes = download.size_bytes;
   const std::string name = state.name_of(download.file);
-  PartialFile target(download.descriptor, size_bytes, state.options.part_bytes);
 
-  const auto fetch_part = [&](Downloading& all, std::size_t part, const std::stop_token& token) {
-    ByteRange wanted = target.range_of(part);
+  const auto fetch_part = [&](Downloading& all, ByteRange wanted, HttpClient& client,
+                              const std::stop_token& token) {
     const auto check = [&](const HttpHead& head) -> std::string {
       if (head.status == 200) throw RangesIgnored{};
       const auto got = parse_content_range(head.content_range);
@@ -305,7 +293,6 @@ void RemoteFolder::download(const Download& download, const std::stop_token& sto
       all.agree(head, size_bytes);
       return "";
     };
-    State::Client client(state);
     state.fetch({.file = download.file,
                  .policy = state.options.downloading,
                  .on_try = [&] { return wanted; },
@@ -314,19 +301,18 @@ void RemoteFolder::download(const Download& download, const std::stop_token& sto
                      [&](std::string_view bytes) {
                        const bool has_more = bytes.size() > wanted.size_bytes();
                        bytes = bytes.substr(0, wanted.size_bytes());
-                       target.write(wanted.begin, bytes);
+                       write_at(download.descriptor, wanted.begin, bytes);
                        wanted.begin += bytes.size();
                        return !has_more;
                      },
                  .is_done = [&] { return wanted.size_bytes() == 0; }},
-                client.get(), token);
+                client, token);
   };
 
   // Downloads by one request, for a server without ranges.
   const auto fetch_whole = [&] {
-    target.begin(0);
     std::uint64_t got_bytes = 0;
-    State::Client client(state);
+    HttpClient client;
     state.fetch({.file = download.file,
                  .policy = state.options.downloading,
                  .on_try =
@@ -340,29 +326,27 @@ void RemoteFolder::download(const Download& download, const std::stop_token& sto
                        if (got_bytes + bytes.size() > size_bytes) {
                          fail_by_size(name, "more", size_bytes);
                        }
-                       target.write(got_bytes, bytes);
+                       write_at(download.descriptor, got_bytes, bytes);
                        got_bytes += bytes.size();
                        return true;
                      },
                  .is_done = [&] { return got_bytes == size_bytes; }},
-                client.get(), stop);
+                client, stop);
   };
 
   for (int versions = 1;; ++versions) {
     try {
-      Downloading all(target, versions == kMostVersions);
-      all.run(state.options.connections, stop, [&](std::size_t part, const std::stop_token& token) {
-        fetch_part(all, part, token);
-      });
-      break;
+      Downloading all(size_bytes, state.options.part_bytes, versions == kMostVersions);
+      return all.run(state.options.connections, stop,
+                     [&](ByteRange part, HttpClient& client, const std::stop_token& token) {
+                       fetch_part(all, part, client, token);
+                     });
     } catch (const RangesIgnored&) {
-      fetch_whole();
-      break;
+      return fetch_whole();
     } catch (const VersionChanged&) {
-      target.begin(0);
+      continue;
     }
   }
-  target.finish();
 }
 
 }  // namespace retina

@@ -44,10 +44,9 @@ class RemoteFolder {
   std::string read(const std::string& file, std::uint64_t most_bytes,
                    const IsWhole& is_whole = {}) const;
 
-  // Downloads the file, which has `size_bytes`, into an open file, and continues where an earlier
-  // call for it ended as long as the source is the same (ETag and size). Content is not checked: a
-  // proxy may have changed it. Throws as read(), kInterrupted if it is stopped, kData if the size
-  // is another, and std::system_error if the local disk fails. Thread-safe.
+  // Downloads the file, which has `size_bytes`, into an open file. Content is not checked: a proxy
+  // may have changed it. Throws as read(), kInterrupted if it is stopped, kData if the size is
+  // another, and std::system_error if the local disk fails. Thread-safe.
   struct Download {
     const std::string& file;
     std::uint64_t size_bytes = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <set>
 #include <system_error>
@@ -56,18 +55,12 @@ void put_rows(std::string& bytes, const ImageIndex& index) {
 
 }  // namespace
 
-// Reads an index twice, a piece at a time: for its hashes, and for its content.
 class IndexDecoder {
  public:
-  struct Source {
-    std::uint64_t size_bytes = 0;
-    // Fills the buffer, less only at the end; returns the number of bytes read.
-    std::function<std::size_t(std::uint64_t at, char* buffer, std::size_t size_bytes)> read;
-  };
-  IndexDecoder(const Source& source, const std::string& name) : source_(source), name_(name) {}
+  IndexDecoder(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
 
   ImageIndex decode(std::optional<std::uint64_t> want_xxh3) {
-    const std::string header(take(std::min<std::uint64_t>(kHeaderBytes, left())));
+    const std::string_view header = take(std::min(kHeaderBytes, bytes_.size()));
     if (header.size() < kHeaderBytes || !header.starts_with(kIndexMagic)) {
       fail_damaged(name_, "is not an image index of a shard set");
     }
@@ -98,24 +91,16 @@ class IndexDecoder {
   }
 
  private:
-  void check_hashes(const std::string& header, std::optional<std::uint64_t> want_xxh3) {
-    Hasher own, whole;
+  void check_hashes(std::string_view header, std::optional<std::uint64_t> want_xxh3) const {
+    Hasher own;
     own.update(header.data(), kHashAt);
-    whole.update(header.data(), header.size());
-    while (left() > 0) {
-      const std::string_view piece = take(std::min<std::uint64_t>(left(), kPieceBytes));
-      own.update(piece.data(), piece.size());
-      whole.update(piece.data(), piece.size());
-    }
+    own.update(bytes_.data() + kHeaderBytes, left());
     if (get<std::uint64_t>(header, kHashAt) != own.digest()) {
       fail_damaged(name_, "is damaged (its checksum does not match)");
     }
-    if (want_xxh3 && whole.digest() != *want_xxh3) {
+    if (want_xxh3 && xxh3(bytes_) != *want_xxh3) {
       fail_damaged(name_, "belongs to another data set than the manifest");
     }
-    piece_.clear();  // again from the end of the header
-    at_ = 0;
-    taken_bytes_ = kHeaderBytes;
   }
 
   void read_images(std::size_t count) {
@@ -164,31 +149,17 @@ class IndexDecoder {
     index_.tiles_.push_back(tile);
   }
 
-  std::uint64_t left() const { return source_.size_bytes - taken_bytes_; }
+  std::size_t left() const { return bytes_.size() - at_; }
   std::uint32_t number() { return get<std::uint32_t>(take(sizeof(std::uint32_t)), 0); }
 
-  // Returns the next bytes; they are valid until the next call.
-  std::string_view take(std::uint64_t count) {
+  // Returns the next bytes.
+  std::string_view take(std::size_t count) {
     if (left() < count) fail_damaged(name_, "ends inside its rows");
-    if (piece_.size() - at_ < count) {
-      piece_.resize(std::min(left(), std::max(count, kPieceBytes)));
-      at_ = 0;
-      if (source_.read(taken_bytes_, piece_.data(), piece_.size()) < piece_.size()) {
-        fail_damaged(name_, "has become shorter");
-      }
-    }
-    const std::string_view taken = std::string_view(piece_).substr(at_, count);
-    at_ += count;
-    taken_bytes_ += count;
-    return taken;
+    return bytes_.substr(std::exchange(at_, at_ + count), count);
   }
 
-  static constexpr std::uint64_t kPieceBytes = 1 << 20;
-
-  const Source& source_;
+  std::string_view bytes_;
   const std::string& name_;
-  std::uint64_t taken_bytes_ = 0;
-  std::string piece_{};  // from taken_bytes_ - at_ on
   std::size_t at_ = 0;
   std::vector<int> labels_{};
   ImageIndex index_{};
@@ -331,22 +302,7 @@ bool is_index(const std::string& path) {
 
 ImageIndex decode_index(std::string_view bytes, const std::string& name,
                         std::optional<std::uint64_t> want_xxh3) {
-  const IndexDecoder::Source source{
-      .size_bytes = bytes.size(),
-      .read = [&](std::uint64_t offset, char* buffer, std::size_t size_bytes) {
-        return bytes.copy(buffer, size_bytes, offset);
-      }};
-  return IndexDecoder(source, name).decode(want_xxh3);
-}
-
-ImageIndex read_index(const std::string& path, std::uint64_t want_xxh3) {
-  const FileReader file(path);
-  const IndexDecoder::Source source{
-      .size_bytes = file.size_bytes(),
-      .read = [&](std::uint64_t offset, char* buffer, std::size_t size_bytes) {
-        return file.read_at(offset, buffer, size_bytes);
-      }};
-  return IndexDecoder(source, path).decode(want_xxh3);
+  return IndexDecoder(bytes, name).decode(want_xxh3);
 }
 
 }  // namespace retina

@@ -140,7 +140,4 @@ bool is_index(const std::string& path);
 ImageIndex decode_index(std::string_view bytes, const std::string& name,
                         std::optional<std::uint64_t> want_xxh3 = {});
 
-// Decodes a file, a piece at a time in memory. Throws as FileReader, too.
-ImageIndex read_index(const std::string& path, std::uint64_t want_xxh3);
-
 }  // namespace retina

@@ -102,8 +102,7 @@ ManifestFile read_file_fields(const JsonView& view, const std::string& name,
     view.fail(cat("bad file name (got \"", escaped(file.name), "\", want \"", name, "\")"));
   }
   if (file.size_bytes < least_bytes || file.size_bytes > kMostFileBytes) {
-    view.fail(cat("impossible size (got ", file.size_bytes, " bytes, want ", least_bytes, " to ",
-                  kMostFileBytes, ")"));
+    view.fail(cat("has an impossible size (got ", file.size_bytes, " bytes)"));
   }
   return file;
 }
@@ -147,12 +146,11 @@ BoxHistogram read_box_sizes(const JsonView& view, std::int64_t trainable) {
     const JsonView item = view.at(i);
     const auto bin = [&](std::size_t place) {
       const std::int64_t value = item.at(place).as_int();
-      if (value < -kMost || value > kMost) item.at(place).fail(cat("is no size (got ", value, ")"));
+      if (value < -kMost || value > kMost) item.at(place).fail("is not a size");
       return static_cast<int>(value);
     };
     const std::int64_t count = item.at(3).as_int();
-    if (count < 1 || count > left)
-      item.at(3).fail(cat("is not a number of boxes (got ", count, ")"));
+    if (count < 1 || count > left) item.at(3).fail("is not a number of boxes");
     left -= count;
     sizes[{.width = bin(0), .height = bin(1), .aspect = bin(2)}] += count;
   }

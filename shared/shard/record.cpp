@@ -32,12 +32,15 @@ constexpr std::uint32_t kMaxSide = std::numeric_limits<std::int32_t>::max();
 // A side below this part of the image's is too small for training.
 constexpr float kLeastPartOfSide = 0x1p-20F;
 
+void check_length(const std::string& place, const char* part, std::uint64_t got,
+                  std::uint64_t want) {
+  if (got == want) return;
+  fail_damaged(place, cat(part, "has a wrong length (got ", got, " bytes, want ", want, ")"));
+}
+
 std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::string& place) {
-  if (content.size() % kBoxBytes != 0) {
-    fail_damaged(place, cat("box block has a wrong length (got ", content.size(),
-                            " bytes, want a multiple of ", kBoxBytes, ")"));
-  }
   std::vector<RecordAnnotation> annotations(content.size() / kBoxBytes);
+  check_length(place, "box block ", content.size(), annotations.size() * kBoxBytes);
   for (std::size_t i = 0; i < annotations.size(); ++i) {
     const std::size_t at = i * kBoxBytes;
     RecordAnnotation& annotation = annotations[i];
@@ -57,10 +60,7 @@ std::vector<RecordAnnotation> decode_boxes(std::string_view content, const std::
 }
 
 int decode_label(std::string_view content, const std::string& place) {
-  if (content.size() != kLabelBytes) {
-    fail_damaged(place, cat("label block has a wrong length (got ", content.size(), " bytes, want ",
-                            kLabelBytes, ")"));
-  }
+  check_length(place, "label block ", content.size(), kLabelBytes);
   const auto label = get<std::uint32_t>(content, 0);
   if (label > std::uint32_t{std::numeric_limits<std::int32_t>::max()}) {
     fail_damaged(place, cat("class label is out of range (got ", label, ")"));
@@ -70,10 +70,7 @@ int decode_label(std::string_view content, const std::string& place) {
 
 // Decodes a tile's place; throws unless the tile lies inside its image.
 TilePlace decode_tile(std::string_view content, const Record& record, const std::string& place) {
-  if (content.size() != kTileBytes) {
-    fail_damaged(place, cat("tile block has a wrong length (got ", content.size(), " bytes, want ",
-                            kTileBytes, ")"));
-  }
+  check_length(place, "tile block ", content.size(), kTileBytes);
   const std::uint64_t x = get<std::uint32_t>(content, 0), y = get<std::uint32_t>(content, 4),
                       width = get<std::uint32_t>(content, 8),
                       height = get<std::uint32_t>(content, 12);
@@ -124,7 +121,7 @@ void decode_annotations(std::string_view part, const std::string& place, Record&
     fail_damaged(place, "has both boxes and a class of the whole image");
   }
   if (record.whole_annotations && !record.tile) {
-    fail_damaged(place, "has boxes of a whole image and is no tile");
+    fail_damaged(place, "has boxes of a whole image and is not a tile");
   }
 }
 
@@ -142,6 +139,11 @@ std::size_t annotation_part_bytes(const Record& record) {
       record.whole_annotations ? kBlockHeaderBytes + record.whole_annotations->size() * kBoxBytes
                                : 0;
   return kBlockHeaderBytes + content_size_bytes(record) + name_bytes + tile_bytes + whole_bytes;
+}
+
+void put_block(std::string& bytes, std::uint32_t type, std::size_t content_bytes) {
+  put(bytes, type);
+  put(bytes, static_cast<std::uint32_t>(content_bytes));
 }
 
 void put_boxes(std::string& bytes, const std::vector<RecordAnnotation>& annotations) {
@@ -207,26 +209,22 @@ std::string encode_record(const Record& record) {
   // The payload after an empty header: boxes or label, file name, tile, image.
   std::string bytes(kRecordHeaderBytes, '\0');
   bytes.reserve(record_size_bytes(record));
-  put(bytes, record.label ? kLabelBlock : kBoxesBlock);
-  put(bytes, static_cast<std::uint32_t>(content_size_bytes(record)));
+  put_block(bytes, record.label ? kLabelBlock : kBoxesBlock, content_size_bytes(record));
   if (record.label) put(bytes, static_cast<std::uint32_t>(*record.label));
   put_boxes(bytes, record.annotations);
   if (!record.file_name.empty()) {
-    put(bytes, kFileNameBlock);
-    put(bytes, static_cast<std::uint32_t>(record.file_name.size()));
+    put_block(bytes, kFileNameBlock, record.file_name.size());
     bytes.append(record.file_name);
   }
   if (record.tile) {
-    put(bytes, kTileBlock);
-    put(bytes, static_cast<std::uint32_t>(kTileBytes));
+    put_block(bytes, kTileBlock, kTileBytes);
     for (const int number :
          {record.tile->x, record.tile->y, record.tile->image_width, record.tile->image_height}) {
       put(bytes, static_cast<std::uint32_t>(number));
     }
   }
   if (record.whole_annotations) {
-    put(bytes, kWholeBoxesBlock);
-    put(bytes, static_cast<std::uint32_t>(record.whole_annotations->size() * kBoxBytes));
+    put_block(bytes, kWholeBoxesBlock, record.whole_annotations->size() * kBoxBytes);
     put_boxes(bytes, *record.whole_annotations);
   }
   bytes.append(record.image);
@@ -254,10 +252,7 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   const std::size_t annotation_bytes = get<std::uint32_t>(bytes, kAnnotationBytesAt);
   const std::size_t image_bytes = get<std::uint32_t>(bytes, kImageBytesAt);
   const std::string_view payload = bytes.substr(kRecordHeaderBytes);
-  if (payload.size() != annotation_bytes + image_bytes) {
-    fail_damaged(place, cat("has a wrong length (got ", payload.size(), " payload bytes, want ",
-                            annotation_bytes + image_bytes, ")"));
-  }
+  check_length(place, "", payload.size(), annotation_bytes + image_bytes);
   if (get<std::uint64_t>(bytes, kPayloadHashAt) != xxh3(payload)) {
     fail_damaged(place, "content is damaged (its checksum does not match)");
   }
@@ -277,10 +272,8 @@ Record decode_record(std::string_view bytes, const std::string& place) {
   if ((flags & kRawFlag) != 0) record.encoding = ImageEncoding::kRaw;
   decode_annotations(payload.substr(0, annotation_bytes), place, record);
   record.image = payload.substr(annotation_bytes);
-  const std::uint64_t raw_bytes = std::uint64_t{width} * height * 3;
-  if (record.encoding == ImageEncoding::kRaw && image_bytes != raw_bytes) {
-    fail_damaged(place, cat("raw image has a wrong length (got ", image_bytes, " bytes, want ",
-                            raw_bytes, ")"));
+  if (record.encoding == ImageEncoding::kRaw) {
+    check_length(place, "raw image ", image_bytes, std::uint64_t{width} * height * 3);
   }
   return record;
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -29,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr int kTries = 4;
 constexpr std::chrono::milliseconds kFirstPause{500};  // each is twice as long as the one before
-constexpr std::chrono::milliseconds kLook{50};         // for a copy by another process
+constexpr std::chrono::milliseconds kLook{50};         // for a copy by another process or thread
 constexpr int kLooksBeforeWarning = 1200;
 constexpr int kMostLooks = 100;  // after that, a disk whose inode numbers change is trusted
 constexpr const char* kFolderStart = "retina-shards-";
@@ -80,14 +79,6 @@ std::vector<fs::path> entries_of(const std::string& folder) {
   return paths;
 }
 
-std::vector<std::string> copy_folders(const std::string& scratch) {
-  std::vector<std::string> folders;
-  for (const fs::path& path : entries_of(scratch)) {
-    if (path.filename().string().starts_with(kFolderStart)) folders.push_back(path.string());
-  }
-  return folders;
-}
-
 bool is_copy(const fs::path& path) {
   return name_matches(path.filename().string(),
                       "(shard-[0-9]+(-of-[0-9]+)?\\.lmdb|index\\.bin)(\\.tmp)?");
@@ -105,8 +96,10 @@ void remove_copies(const std::string& folder) {
 
 // Removes leftovers of killed jobs for other sets.
 void remove_leftovers(const std::string& scratch, const std::string& own) {
-  for (const std::string& folder : copy_folders(scratch)) {
-    if (folder == own || !is_own_folder(folder)) continue;
+  for (const fs::path& path : entries_of(scratch)) {
+    const std::string folder = path.string();
+    const bool is_ours = path.filename().string().starts_with(kFolderStart);
+    if (!is_ours || folder == own || !is_own_folder(folder)) continue;
     const Descriptor lock(folder + "/.lock", O_RDWR);
     if (!lock) {
       ::rmdir(folder.c_str());  // killed before it had a lock
@@ -139,31 +132,6 @@ std::string id_of(const std::vector<ManifestShard>& shards) {
 }
 
 }  // namespace
-
-// Claims a shard for one thread of a process; between processes, the lock on the file does this.
-class ShardCopies::Claim {
- public:
-  Claim(ShardCopies& copies, std::string name) : copies_(copies), name_(std::move(name)) {
-    const std::lock_guard lock(copies_.mutex_);
-    holds_ = copies_.claimed_.insert(name_).second;
-  }
-  ~Claim() {
-    if (!holds_) return;
-    {
-      const std::lock_guard lock(copies_.mutex_);
-      copies_.claimed_.erase(name_);
-    }
-    copies_.unclaimed_.notify_all();
-  }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-  bool holds() const { return holds_; }
-
- private:
-  ShardCopies& copies_;
-  std::string name_;
-  bool holds_ = false;
-};
 
 ShardCopies::ShardCopies(std::string source_folder, const std::vector<ManifestShard>& shards,
                          std::string scratch, ReadSource read_source)
@@ -224,18 +192,17 @@ ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead* ahead) 
 
 ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahead) {
   const std::string temporary = path_of(shard) + ".tmp";
+  std::mutex& copying = [&]() -> std::mutex& {
+    const std::lock_guard lock(mutex_);
+    return copying_[shard.file.name];
+  }();
   int renamed = 0;
-  bool is_claimed = false;  // by another thread, which notifies when it is done
-  const auto wait = [&] {
-    if (!is_claimed) return std::this_thread::sleep_for(kLook);
-    std::unique_lock lock(mutex_);
-    unclaimed_.wait_for(lock, kLook, [&] { return !claimed_.contains(shard.file.name); });
-  };
-  for (int looks = 1;; ++looks, wait()) {
+  for (int looks = 1;; ++looks, std::this_thread::sleep_for(kLook)) {
     if (std::optional<MappedFile> file = find(shard)) return {.file = std::move(*file)};
-    const Claim claim(*this, shard.file.name);
-    is_claimed = !claim.holds();
-    if (claim.holds()) {
+    // Between the threads of a process the mutex decides who copies, between processes the lock on
+    // the file.
+    const std::unique_lock own(copying, std::try_to_lock);
+    if (own) {
       const Descriptor file(
           retried([&] { return ::open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600); }));
       if (!file) fail_to_copy(folder_);
@@ -250,7 +217,7 @@ ShardCopy ShardCopies::try_copy(const ManifestShard& shard, const CopyAhead* ahe
           }
           return write_copy(shard, file.get(), ahead);
         } catch (...) {
-          if (remote_ == nullptr) remove_file(temporary);  // a download continues from it
+          remove_file(temporary);
           throw;
         }
       }
@@ -268,28 +235,16 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
   const std::string path = path_of(shard);
   // The file gets its full size at once: other processes count it under the limit.
   const std::uint64_t size_bytes = shard.file.size_bytes;
-  if (remote_ == nullptr && ::ftruncate(temporary, 0) != 0) fail_to_copy(folder_);
-  struct stat status {};
-  if (::fstat(temporary, &status) != 0 ||
-      (static_cast<std::uint64_t>(status.st_size) < size_bytes &&
-       ::ftruncate(temporary, static_cast<off_t>(size_bytes)) != 0)) {
+  if (::ftruncate(temporary, 0) != 0 ||
+      ::ftruncate(temporary, static_cast<off_t>(size_bytes)) != 0) {
     fail_to_copy(folder_);
   }
-  const bool was_begun = status.st_blocks > 0;
   if (ahead != nullptr && copied_bytes().full > ahead->limit_bytes) {
-    if (!was_begun) remove_file(path + ".tmp");
+    remove_file(path + ".tmp");
     return {.state = CopyState::kBeyondLimit};
   }
-  const std::uint64_t there_bytes = static_cast<std::uint64_t>(status.st_blocks) * 512;
-  on_scratch([&] {
-    require_space(folder_, static_cast<double>(size_bytes - std::min(size_bytes, there_bytes)),
-                  "--scratch");
-  });
-  // A process killed while it compared the hash leaves the complete file.
-  const bool is_filled = was_begun && remote_ != nullptr &&
-                         static_cast<std::uint64_t>(status.st_size) == size_bytes &&
-                         xxh3_file(path + ".tmp") == shard.file.xxh3;
-  if (!is_filled) fill(shard, temporary, ahead);
+  on_scratch([&] { require_space(folder_, static_cast<double>(size_bytes), "--scratch"); });
+  fill(shard, temporary, ahead);
   ShardCopy result{.file = mapped(temporary, size_bytes, path)};
   result.xxh3 = xxh3_file(path + ".tmp");  // read back: what was written, not what was read
   if (result.xxh3 != shard.file.xxh3) {
@@ -304,16 +259,7 @@ ShardCopy ShardCopies::write_copy(const ManifestShard& shard, int temporary,
     errno = code.value();
     fail_to_copy(folder_);
   }
-  if (::fstat(temporary, &status) == 0) {
-    const std::lock_guard lock(mutex_);
-    compared_[shard.file.name] = state_of(status);
-  }
   return result;
-}
-
-ShardCopies::FileState ShardCopies::state_of(const struct stat& status) {
-  return {static_cast<std::int64_t>(status.st_dev), static_cast<std::int64_t>(status.st_ino),
-          status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 void ShardCopies::fill(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const {
@@ -346,21 +292,10 @@ std::optional<MappedFile> ShardCopies::find(const ManifestShard& shard) const {
       static_cast<std::uint64_t>(status.st_size) != shard.file.size_bytes) {
     return std::nullopt;
   }
-  const FileState state = state_of(status);
-  const auto is_compared = [&] {
-    const std::lock_guard lock(mutex_);
-    const auto at = compared_.find(shard.file.name);
-    return at != compared_.end() && at->second == state;
-  };
-  if (is_compared()) return mapped(file.get(), shard.file.size_bytes, path_of(shard));
   try {
     if (xxh3_file(cat("/proc/self/fd/", file.get())) != shard.file.xxh3) return std::nullopt;
   } catch (const Error&) {
     return std::nullopt;  // the disk fails to read it back
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    compared_[shard.file.name] = state;
   }
   return mapped(file.get(), shard.file.size_bytes, path_of(shard));
 }

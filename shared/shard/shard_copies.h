@@ -6,15 +6,11 @@
 // for other sets are removed when a folder is opened beside them.
 //
 // A shard is written under NAME.tmp, which its writer keeps locked (flock: a killed writer's lock
-// is gone, and the next one starts over, or continues a download), and then renamed. The folder's
+// is gone, and the next one starts over), and then renamed. The folder's
 // `.lock` is locked shared by all of its users. If the scratch disk has no locks, or the folder is
 // another user's, a process has a folder of its own.
 #pragma once
 
-#include <sys/stat.h>
-
-#include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -105,7 +101,6 @@ class ShardCopies {
   static Bytes copied_bytes();
 
  private:
-  class Claim;
   ShardCopy copy(const ManifestShard& shard, const CopyAhead* ahead);
   ShardCopy try_copy(const ManifestShard& shard, const CopyAhead* ahead);
   ShardCopy write_copy(const ManifestShard& shard, int temporary, const CopyAhead* ahead) const;
@@ -119,16 +114,10 @@ class ShardCopies {
   ReadSource read_source_{};
   const RemoteFolder* remote_ = nullptr;  // in place of the folder
   mutable std::mutex mutex_;
-  std::set<std::string> claimed_;  // shards that a thread of this process is copying
-  std::condition_variable unclaimed_;
-  // Files whose hash this process has compared, by name: a reader of a stager's copy need not
-  // compare it again.
-  using FileState = std::array<std::int64_t, 4>;  // device, inode, time of the last write
-  static FileState state_of(const struct stat& status);
-  mutable std::map<std::string, FileState> compared_;
-  std::string folder_{};        // empty: not opened yet
-  std::set<std::string> left_;  // in the folder when no other process used it
-  Descriptor lock_;             // on the folder
+  std::map<std::string, std::mutex> copying_;  // by shard: held by the thread that copies it
+  std::string folder_{};                       // empty: not opened yet
+  std::set<std::string> left_;                 // in the folder when no other process used it
+  Descriptor lock_;                            // on the folder
 };
 
 }  // namespace retina

@@ -21,7 +21,6 @@
 #include "shared/base/url.h"
 #include "shared/remote/remote_folder.h"
 #include "shared/shard/damaged.h"
-#include "shared/shard/remote_manifest.h"
 #include "shared/shard/shard_file.h"
 
 namespace retina {
@@ -64,8 +63,8 @@ void check_index(const ImageIndex& index, const Manifest& manifest, const std::s
   for (const IndexEntry& entry : index) {
     if (has_classes ? entry.box_count > 0 || entry.labels.size() != 1
                     : entry.box_count == 0 && !entry.labels.empty()) {
-      fail_damaged(name, cat(image_name(entry), " has not what a ", word_of(kTasks, manifest.task),
-                             " set has (got ", entry.box_count, " boxes and ", entry.labels.size(),
+      fail_damaged(name, cat(image_name(entry), " does not fit a ", word_of(kTasks, manifest.task),
+                             " set (got ", entry.box_count, " boxes and ", entry.labels.size(),
                              " classes)"));
     }
     if (!entry.labels.empty() && entry.labels.back() >= manifest.class_count()) {
@@ -100,6 +99,17 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
     }
   }
   return record;
+}
+
+std::string read_manifest_text(const RemoteFolder& folder) {
+  return folder.read(kManifestFile, kMostTextBytes, [](const std::string& text) {
+    try {
+      decode_manifest(text, kManifestFile);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  });
 }
 
 struct ShardSet::State {
@@ -251,7 +261,8 @@ struct ShardSet::State {
 void ShardSet::State::open_mount() {
   manifest = read_manifest(folder);
   check_file_size(folder, manifest.index);
-  index = read_index(folder + "/" + manifest.index.name, manifest.index.xxh3);
+  const std::string path = folder + "/" + manifest.index.name;
+  index = decode_index(read_file(path), path, manifest.index.xxh3);
   check_file_size(folder, manifest.quarantine);
   for (const ManifestShard& shard : manifest.shards) check_file_size(folder, shard.file);
   copies.emplace(folder, manifest.shards, scratch);

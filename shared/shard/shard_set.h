@@ -19,6 +19,8 @@
 
 namespace retina {
 
+class RemoteFolder;
+
 // Source of a record; borrowed.
 struct RecordSource {
   const std::string& folder;
@@ -33,6 +35,11 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
 // Throws kData, beginning with `name`, unless the index lists every record of the manifest's shards
 // exactly once and in order, with classes that fit the set's task and categories.
 void check_index(const ImageIndex& index, const Manifest& manifest, const std::string& name);
+
+// Reads the text of manifest.json behind a URL, for decode_manifest(). A text that this refuses is
+// requested again, as not every response states its length; a persistent fault is damage at the
+// source. Throws as RemoteFolder::read.
+std::string read_manifest_text(const RemoteFolder& folder);
 
 class ShardSet {
  public:

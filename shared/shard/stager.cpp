@@ -109,17 +109,12 @@ void Stager::give_up(std::size_t number, const std::string& problem) {
               "; such shards are ", input_.otherwise);
 }
 
-std::uint64_t Stager::bytes_of(const std::deque<std::size_t>& shards) const {
-  std::uint64_t sum = 0;
-  for (const std::size_t shard : shards) sum += input_.manifest.shards[shard].file.size_bytes;
-  return sum;
-}
-
 void Stager::log_start(std::uint64_t limit_bytes) const {
   if (!input_.options.announces) return;
+  std::uint64_t bytes = 0;
+  for (const std::size_t shard : pending_) bytes += input_.manifest.shards[shard].file.size_bytes;
   log_info(input_.folder, " ", input_.reason, ": ", counted(pending_.size(), "shard"), " (",
-           human_bytes(static_cast<double>(bytes_of(pending_))), ") are copied to ",
-           input_.copies.scratch(),
+           human_bytes(static_cast<double>(bytes)), ") are copied to ", input_.copies.scratch(),
            " ahead of use (--stage-limit: ", human_bytes(static_cast<double>(limit_bytes)), ")");
 }
 

@@ -60,7 +60,6 @@ class Stager {
   // Copies one shard. Returns false if it must be tried again later.
   bool take(std::size_t shard, const CopyAhead& ahead);
   void give_up(std::size_t shard, const std::string& problem);
-  std::uint64_t bytes_of(const std::deque<std::size_t>& shards) const;
   void log_start(std::uint64_t limit_bytes) const;
   void log_end(double seconds) const;
 

@@ -21,16 +21,20 @@ double addend(std::size_t i, int rank) {
   return static_cast<double>(i % 5 + static_cast<std::size_t>(rank) % 3);
 }
 
+void sum_over_ranks(Communicator& comm, Elements& data, ElementType type, bool ordered) {
+  if (ordered) {
+    comm.all_reduce_ordered(data.data(), data.count(), type);
+  } else {
+    comm.all_reduce(data.data(), data.count(), type, ReduceOp::kSum);
+  }
+}
+
 void sums_small_integers(Communicator& comm, Findings& findings, bool ordered) {
   for (const ElementType type : kAllTypes) {
     for (const std::size_t count : kCounts) {
       Elements data(type, count);
       for (std::size_t i = 0; i < count; ++i) data.set(i, addend(i, comm.rank()));
-      if (ordered) {
-        comm.all_reduce_ordered(data.data(), count, type);
-      } else {
-        comm.all_reduce(data.data(), count, type, ReduceOp::kSum);
-      }
+      sum_over_ranks(comm, data, type, ordered);
       bool good = true;
       for (std::size_t i = 0; i < count; ++i) {
         double want = 0;
@@ -106,11 +110,7 @@ void all_ranks_get_the_same_bits(Communicator& comm, Findings& findings) {
       for (const std::size_t count : {1UL, 5UL, 10007UL}) {
         Elements data(type, count);
         data.fill_randomly(count, comm.rank());
-        if (ordered) {
-          comm.all_reduce_ordered(data.data(), count, type);
-        } else {
-          comm.all_reduce(data.data(), count, type, ReduceOp::kSum);
-        }
+        sum_over_ranks(comm, data, type, ordered);
         Hasher hasher;
         hasher.update(data.data(), data.bits().size());
         const auto hash = static_cast<std::int64_t>(hasher.digest() >> 2);
@@ -185,11 +185,7 @@ void not_finite_values_spread(Communicator& comm, Findings& findings) {
       data.set(1, comm.rank() == 0 ? -infinity : 1);
       data.set(2, comm.rank() == last ? nan : 1);
       data.set(3, -0.0);
-      if (ordered) {
-        comm.all_reduce_ordered(data.data(), 4, type);
-      } else {
-        comm.all_reduce(data.data(), 4, type, ReduceOp::kSum);
-      }
+      sum_over_ranks(comm, data, type, ordered);
       const bool good = data.get(0) == infinity && data.get(1) == -infinity &&
                         std::isnan(data.get(2)) && data.get(3) == 0 && std::signbit(data.get(3));
       findings.expect(good, cat(element_name(type), ordered ? ", ordered" : ", ring"));

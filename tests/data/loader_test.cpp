@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <limits>
 #include <numeric>
@@ -39,6 +40,14 @@ BatchLoader::RequestSource three_at_a_time(std::size_t count) {
     BatchRequest request = request_of_records({first, first + 1, first + 2});
     request.part.step = static_cast<std::int64_t>(next) - 1;
     return request;
+  };
+}
+
+BatchLoader::RequestSource one_by_one(std::vector<BatchRequest> requests) {
+  return [requests = std::move(requests),
+          next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
+    if (next == requests.size()) return std::nullopt;
+    return requests[next++];
   };
 }
 
@@ -91,11 +100,7 @@ TEST(BatchLoader, GivesABatchWithoutImagesForARequestWithoutSlots) {
     std::vector<BatchRequest> requests = {request_of_records({}), request_of_records({1}),
                                           request_of_records({}), request_of_records({2, 3}),
                                           request_of_records({})};
-    BatchLoader loader(source, {.threads = threads},
-                       [requests, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
-                         if (next == requests.size()) return std::nullopt;
-                         return requests[next++];
-                       });
+    BatchLoader loader(source, {.threads = threads}, one_by_one(requests));
     for (const BatchRequest& request : requests) {
       const auto batch = loader.next();
       ASSERT_TRUE(batch.has_value());
@@ -180,11 +185,7 @@ TEST(BatchLoader, GivesThePixelsOfFreshMemoryInMemoryThatItUsesAgain) {
   const std::vector<BatchRequest> requests = requests_of_many_shapes();
   Memory memory;
   LoaderOptions options{.threads = 3, .prefetch_batches = 2, .allocate = memory.allocator()};
-  BatchLoader loader(source, options,
-                     [&, next = std::size_t{0}]() mutable -> std::optional<BatchRequest> {
-                       if (next == requests.size()) return std::nullopt;
-                       return requests[next++];
-                     });
+  BatchLoader loader(source, options, one_by_one(requests));
   JpegDecoder decoder;
   for (const BatchRequest& request : requests) {
     const auto batch = loader.next();
@@ -221,21 +222,27 @@ TEST(BatchLoader, ABatchOutlivesItsLoaderAndKeepsItsPixels) {
   EXPECT_EQ(memory.alive, 0);
 }
 
-// An image that could not be read: no pixels, though it has a size.
-class UnreadableSource : public SyntheticSource {
+// Synthetic images, before each of which something happens: it throws, takes time, or gives another
+// sample.
+class ChangedSource : public SyntheticSource {
  public:
-  UnreadableSource() : SyntheticSource(60, 5, 7) {}
-  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder&,
-              PixelTarget) const override {
-    return {.slot = request.slots[place],
-            .width_px = 64,
-            .height_px = 48,
-            .problem = FileProblem{.reason = "damaged"}};
+  using Change = std::function<std::optional<Sample>(const Slot&)>;
+  explicit ChangedSource(Change change) : SyntheticSource(60, 5, 7), change_(std::move(change)) {}
+  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
+              PixelTarget pixels) const override {
+    if (std::optional<Sample> sample = change_(request.slots[place])) return *sample;
+    return SyntheticSource::load(request, place, decoder, pixels);
   }
+
+ private:
+  Change change_;
 };
 
 TEST(BatchLoader, GivesZerosForAImageWithAProblem) {
-  const UnreadableSource source;
+  const ChangedSource source([](const Slot& slot) {  // no pixels, though it has a size
+    return Sample{
+        .slot = slot, .width_px = 64, .height_px = 48, .problem = FileProblem{.reason = "damaged"}};
+  });
   Memory memory;
   BatchLoader loader(source, {.allocate = memory.allocator()}, three_at_a_time(1));
   const auto batch = loader.next();
@@ -282,19 +289,11 @@ TEST(BatchLoader, GivesTheImagesAsTheyAreWithTheSameSamples) {
   EXPECT_LT(memory.made, 10);
 }
 
-// Images that take a while.
-class SlowSource : public SyntheticSource {
- public:
-  SlowSource() : SyntheticSource(60, 5, 7) {}
-  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              PixelTarget pixels) const override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return SyntheticSource::load(request, place, decoder, pixels);
-  }
-};
-
 TEST(BatchLoader, AddsAThreadEachTimeItsConsumerWaitsUpToTheMost) {
-  const SlowSource source;
+  const ChangedSource source([](const Slot&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return std::optional<Sample>();
+  });
   BatchLoader adding(source, {.threads = 1, .most_threads = 3}, three_at_a_time(20));
   BatchLoader fixed(source, {.threads = 2}, three_at_a_time(20));
   EXPECT_EQ(adding.threads(), 1);
@@ -318,19 +317,11 @@ TEST(ChooseDecodeThreads, TakesWhatIsAskedForAndElseItsShareOfTheCores) {
   EXPECT_EQ(chosen(0, 1, true), std::pair(1, 1));
 }
 
-// A source whose image 7 is broken.
-class BrokenSource : public SyntheticSource {
- public:
-  BrokenSource() : SyntheticSource(60, 5, 7) {}
-  Sample load(const BatchRequest& request, std::size_t place, JpegDecoder& decoder,
-              PixelTarget pixels) const override {
-    if (request.slots[place].record == 7) throw Error(ErrorKind::kData, "image 7: broken");
-    return SyntheticSource::load(request, place, decoder, pixels);
-  }
-};
-
 TEST(BatchLoader, RethrowsWhatAThreadThrewWithTheBatchItBelongsTo) {
-  const BrokenSource source;
+  const ChangedSource source([](const Slot& slot) {
+    if (slot.record == 7) throw Error(ErrorKind::kData, "image 7: broken");
+    return std::optional<Sample>();
+  });
   BatchLoader loader(source, {.threads = 3}, three_at_a_time(20));
   EXPECT_TRUE(loader.next().has_value());
   EXPECT_TRUE(loader.next().has_value());

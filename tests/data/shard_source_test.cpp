@@ -1,16 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <optional>
 
-#include "shared/base/file.h"
-#include "shared/base/hash.h"
 #include "shared/data/sample_source.h"
-#include "shared/shard/image_index.h"
-#include "shared/shard/manifest.h"
-#include "shared/shard/quarantine.h"
-#include "shared/shard/shard_writer.h"
+#include "tests/shard/small_set.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -20,49 +14,18 @@ using testing::ElementsAre;
 
 constexpr int kWidth = 640, kHeight = 480;
 
-void publish(const std::string& folder, const std::string& bytes, ManifestFile& file) {
-  write_file_atomically(folder + "/" + file.name, bytes);
-  file.size_bytes = bytes.size();
-  file.xxh3 = xxh3(bytes);
-}
-
 // A set of one grey image with these boxes, or with this class.
 void write_set(const std::string& folder, const std::vector<RecordAnnotation>& annotations,
                std::optional<int> label = {}) {
-  make_folder(folder);
   const std::string jpeg = encode_jpeg(Image(kWidth, kHeight), 90);
-  const Record record{.image_id = 7,
-                      .width = kWidth,
-                      .height = kHeight,
-                      .annotations = annotations,
-                      .label = label,
-                      .image = jpeg};
-  Manifest manifest;
-  if (label) manifest.task = Task::kClassification;
-  manifest.options.shard_size_bytes = 1 << 20;
-  manifest.categories = {
-      {.id = 1, .name = "cat"}, {.id = 2, .name = "dog"}, {.id = 3, .name = "cow"}};
-  manifest.label_counts.assign(manifest.categories.size(), 0);
-  ShardWriter writer(folder + "/part", manifest.options.shard_size_bytes);
-  const std::uint32_t place = writer.append(encode_record(record));
-  manifest.shards.push_back(writer.finish());
-  manifest.shards[0].file.name = shard_file_name(0, 1);
-  std::filesystem::rename(folder + "/part", folder + "/" + manifest.shards[0].file.name);
-  manifest.counts.images = 1;
-  manifest.counts.boxes = static_cast<std::int64_t>(annotations.size());
-  manifest.index.name = kIndexFile;
-  const std::vector<int> labels = label ? entry_labels(record) : std::vector<int>{};
-  const IndexEntry entry{.image_id = record.image_id,
-                         .width = kWidth,
-                         .height = kHeight,
-                         .box_count = static_cast<std::uint32_t>(annotations.size()),
-                         .shard = 0,
-                         .place = place,
-                         .labels = labels};
-  publish(folder, encode_index({entry}), manifest.index);
-  manifest.quarantine.name = kQuarantineFile;
-  publish(folder, encode_quarantine({}), manifest.quarantine);
-  write_file_atomically(folder + "/" + kManifestFile, encode_manifest(manifest));
+  write_records(folder,
+                {{.image_id = 7,
+                  .width = kWidth,
+                  .height = kHeight,
+                  .annotations = annotations,
+                  .label = label,
+                  .image = jpeg}},
+                1 << 20, label ? Task::kClassification : Task::kDetection);
 }
 
 Sample load(const ShardSource& source, bool flip, int min_side_px) {

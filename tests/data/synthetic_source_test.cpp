@@ -71,28 +71,5 @@ TEST(SyntheticSource, HasImagesOfTheAskedSizeSomeUpright) {
   EXPECT_LT(upright, 60);
 }
 
-TEST(SyntheticSource, LeavesThePaddingZero) {
-  const SyntheticSource source(1, 80, 3);
-  const Loaded loaded = load(source, 0);
-  const int width = padded_side_px(loaded.sample.width_px);
-  const int height = padded_side_px(loaded.sample.height_px);
-  ASSERT_GT(width * height, loaded.sample.width_px * loaded.sample.height_px);
-  double inside = 0;
-  for (int plane = 0; plane < 3; ++plane) {
-    for (int y = 0; y < height; ++y) {
-      for (int x = 0; x < width; ++x) {
-        const float value =
-            loaded.pixels[static_cast<std::size_t>((plane * height + y) * width + x)];
-        if (x >= loaded.sample.width_px || y >= loaded.sample.height_px) {
-          ASSERT_EQ(value, 0.0F);
-        } else {
-          inside += static_cast<double>(value * value);
-        }
-      }
-    }
-  }
-  EXPECT_NEAR(inside / (3.0 * loaded.sample.width_px * loaded.sample.height_px), 1, 0.1);
-}
-
 }  // namespace
 }  // namespace retina

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <limits>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -36,14 +35,6 @@ TEST(Draw, BoxColoursItsOutlineOnly) {
       ASSERT_EQ(is_red(image, x, y), edge) << x << ',' << y;
     }
   }
-}
-
-TEST(Draw, DashesLeaveGaps) {
-  Image whole(60, 40), dashed(60, 40);
-  draw_box(whole, {5, 5, 55, 35}, {.colour = kRed, .thickness_px = 1}, "");
-  draw_box(dashed, {5, 5, 55, 35}, {.colour = kRed, .thickness_px = 1, .dashed = true}, "");
-  EXPECT_GT(red_count(dashed), red_count(whole) / 3);
-  EXPECT_LT(red_count(dashed), red_count(whole) * 2 / 3);
 }
 
 TEST(Draw, LinesAndNamesFollowTheBox) {
@@ -91,16 +82,6 @@ TEST(Draw, AnyBoxIsSafe) {
   draw_box(empty, {0, 0, 5, 5}, {.colour = kRed}, "x");
 }
 
-TEST(Draw, EveryPrintableCharacterHasItsOwnGlyph) {
-  std::set<std::string> glyphs;
-  for (char character = ' '; character <= '~'; ++character) {
-    Image image(6, 10);
-    draw_text(image, 0, 0, std::string(1, character), {.colour = kRed});
-    EXPECT_TRUE(glyphs.emplace(image.rgb.begin(), image.rgb.end()).second) << character;
-  }
-  EXPECT_EQ(glyphs.size(), 95U);
-}
-
 TEST(Draw, TextIsAsWideAsItSays) {
   EXPECT_EQ(text_width_px("", 2), 0);
   EXPECT_EQ(text_width_px("H", 1), 5);
@@ -112,13 +93,6 @@ TEST(Draw, TextIsAsWideAsItSays) {
   EXPECT_TRUE(is_red(image, 3 + 21, 2 + 13));
   EXPECT_FALSE(is_red(image, 3 + 22, 2));
   EXPECT_FALSE(is_red(image, 3, 2 + 14));
-}
-
-TEST(Draw, NeighbouringLabelsDiffer) {
-  for (int label = 0; label < 19; ++label) {
-    const Colour a = label_colour(label), b = label_colour(label + 1);
-    EXPECT_TRUE(a.red != b.red || a.green != b.green || a.blue != b.blue) << label;
-  }
 }
 
 }  // namespace

@@ -156,21 +156,6 @@ TEST(Resize, WritesItsRectangleAndNothingElse) {
   }
 }
 
-TEST(Resize, FlipMirrorsTheResizedImageExactly) {
-  const Image image = pattern(31, 20);
-  for (const int width : {31, 19, 64}) {
-    const Planes plain = resize(image, width, 33, 0, false);
-    const Planes flipped = resize(image, width, 33, 0, true);
-    for (int c = 0; c < 3; ++c) {
-      for (int y = 0; y < 33; ++y) {
-        for (int x = 0; x < width; ++x) {
-          ASSERT_EQ(plain.at(c, y, x), flipped.at(c, y, width - 1 - x));
-        }
-      }
-    }
-  }
-}
-
 TEST(Resize, SizesEqualTheReference) {
   std::ifstream file(kGoldens + "sizes.txt");
   ASSERT_TRUE(file) << kGoldens;
@@ -203,6 +188,29 @@ TEST(Resize, BoxesScalePerAxisByTheSizesRatio) {
   EXPECT_EQ(box[1], 20 * y);
   EXPECT_EQ(box[2], 320 * x);
   EXPECT_EQ(box[3], 480 * y);
+}
+
+TEST(Shrink, WholeFactorsAverageTheirBlock) {
+  Image image(4, 2);
+  for (int x = 0; x < 4; ++x) {
+    image.pixel(x, 0)[1] = static_cast<std::uint8_t>(10 * x);
+    image.pixel(x, 1)[1] = static_cast<std::uint8_t>(10 * x + 40);
+  }
+  const Image small = shrink(image, {.width = 2, .height = 1});
+  EXPECT_EQ(small.pixel(0, 0)[1], 25);  // 0 10 40 50
+  EXPECT_EQ(small.pixel(1, 0)[1], 45);  // 20 30 60 70
+  EXPECT_EQ(small.pixel(0, 0)[0], 0);
+}
+
+TEST(Shrink, AConstantStaysConstantAtEveryRatio) {
+  Image image(53, 31);
+  std::fill(image.rgb.begin(), image.rgb.end(), std::uint8_t{200});
+  for (int width = 1; width <= 53; width += 4) {
+    for (int height = 1; height <= 31; height += 3) {
+      const Image small = shrink(image, {.width = width, .height = height});
+      for (const std::uint8_t value : small.rgb) ASSERT_EQ(value, 200) << width << 'x' << height;
+    }
+  }
 }
 
 }  // namespace

@@ -3,11 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <tiffio.h>
-
-#include <cstdio>
-// jpeglib.h needs FILE declared before it.
-#include <jpeglib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -84,9 +79,8 @@ void expect_like_the_whole(const std::string& path, std::uint32_t seed) {
   EXPECT_TRUE(by_rows.ok) << by_rows.problem;
   EXPECT_EQ(by_rows.truncated, status.truncated) << by_rows.first_warning;
   EXPECT_EQ(by_rows.is_blank, status.is_blank);
-  EXPECT_EQ(by_rows.warning_count, status.warning_count);
-  EXPECT_THAT(by_rows.first_warning, testing::StartsWith(status.first_warning));
-  if (!status.truncated && status.warning_count == 0) {
+  EXPECT_EQ(by_rows.first_warning, status.first_warning);
+  if (status.first_warning.empty()) {
     EXPECT_TRUE(expect_rows_of(path, whole, seed, true).ok);
   }
 }
@@ -122,75 +116,34 @@ std::vector<std::uint16_t> random_samples(int count, int bits, std::uint32_t see
   return samples;
 }
 
-TEST(RowReader, PngOfEveryKindAndWebPAreTheSameByRows) {
+// Kinds of pixels are those of image_file_test.cpp; chunks and skipping are what differs here.
+TEST(RowReader, EveryFormatIsTheSameInAnyChunks) {
   const Files files;
-  std::uint32_t seed = 0;
-  for (const auto& [colour, bits, channels] :
-       {std::array{0, 1, 1}, {0, 8, 1}, {0, 16, 1}, {2, 8, 3}, {3, 4, 1}, {4, 8, 2}, {6, 16, 4}}) {
-    for (const bool interlaced : {false, true}) {
-      const PngLook look{.width = 61,
-                         .height = 97,
-                         .bit_depth = bits,
-                         .colour_type = colour,
-                         .interlaced = interlaced};
-      auto samples = random_samples(61 * 97 * channels, bits, ++seed);
-      expect_like_the_whole(files.write(encode_png(look, samples)), seed);
-      for (std::uint16_t& sample : samples) sample = static_cast<std::uint16_t>(sample >> 4);
-      if (bits == 16) expect_like_the_whole(files.write(encode_png(look, samples)), seed);
-    }
+  const Image image = colourful(61, 97);
+  const std::vector<std::uint16_t> rgb(image.rgb.begin(), image.rgb.end());
+  std::vector<std::string> contents = {encode_jpeg(image, 85), encode_webp(image)};
+  for (const bool interlaced : {false, true}) {
+    contents.push_back(encode_png({.width = 61, .height = 97, .interlaced = interlaced}, rgb));
   }
-  expect_like_the_whole(files.write(encode_webp(colourful(61, 97))), ++seed);
-  expect_like_the_whole(files.write(encode_lossy_webp(colourful(61, 97), 80)), ++seed);
-}
-
-TEST(RowReader, TiffOfEveryKindIsTheSameByRowsOrRefusedAlike) {
-  struct Kind {
-    int photometric, bits, samples;
-    std::vector<std::uint16_t> extra;
-  };
-  const Files files;
-  std::uint32_t seed = 0;
-  for (const Kind& kind : {Kind{0, 1, 1, {}}, Kind{1, 4, 1, {}}, Kind{1, 8, 2, {2}},
-                           Kind{2, 8, 3, {}}, Kind{2, 8, 4, {1}}, Kind{3, 8, 1, {}},
-                           Kind{5, 8, 4, {}}, Kind{1, 16, 1, {}}, Kind{1, 8, 5, {0, 0, 0, 0}}}) {
-    for (const int compression : {1, 5, 8}) {
-      for (const int tile_px : {0, 16, 48}) {
-        for (const bool separate : {false, true}) {
-          if (separate && (kind.samples == 1 || kind.bits < 8)) continue;
-          for (const int rows_per_strip : {1, 7, 97}) {
-            if (tile_px != 0 && rows_per_strip != 1) continue;
-            const TiffLook look{.width = 61,
-                                .height = 97,
-                                .bits = kind.bits,
-                                .samples = kind.samples,
-                                .photometric = kind.photometric,
-                                .compression = compression,
-                                .extra = kind.extra,
-                                .tile_px = tile_px,
-                                .rows_per_strip = rows_per_strip,
-                                .separate = separate,
-                                .is_big = seed % 2 == 1};
-            const auto samples = random_samples(61 * 97 * kind.samples, kind.bits, ++seed);
-            SCOPED_TRACE(cat(kind.photometric, ' ', kind.bits, ' ', kind.samples, ' ', compression,
-                             ' ', tile_px, ' ', separate, ' ', rows_per_strip));
-            expect_like_the_whole(files.write(encode_tiff(look, samples)), seed);
-          }
-        }
+  for (const int compression : {1, 5, 7}) {
+    for (const int tile_px : {0, 16, 48, 112}) {
+      for (const int rows_per_strip : {8, 96}) {
+        contents.push_back(encode_tiff({.width = 61,
+                                        .height = 97,
+                                        .compression = compression,
+                                        .tile_px = tile_px,
+                                        .rows_per_strip = rows_per_strip,
+                                        .separate = compression == 5},
+                                       rgb));
       }
     }
   }
-  const Image image = colourful(96, 80);
-  for (const int photometric : {2, 6}) {
-    for (const int tile_px : {0, 16}) {
-      const TiffLook look{.width = 96,
-                          .height = 80,
-                          .photometric = photometric,
-                          .compression = 7,
-                          .tile_px = tile_px,
-                          .rows_per_strip = 16};
-      expect_like_the_whole(files.write(encode_tiff(look, {image.rgb.begin(), image.rgb.end()})),
-                            ++seed);
-    }
+  for (std::uint32_t run = 0; run < 300; ++run) {
+    const RandomStream random{.seed = 8, .use = RandomUse::kTest, .stream = run};
+    std::string bytes = contents[run % contents.size()];
+    expect_like_the_whole(files.write(bytes), run);
+    bytes[random.below(1, bytes.size())] = static_cast<char>(random.bits(2));
+    expect_like_the_whole(files.write(bytes), run);
   }
 }
 
@@ -268,16 +221,6 @@ TEST(RowReader, PartsOfATiffThatGdalLeftOutAreItsNodata) {
       }
     }
   }
-}
-
-TEST(RowReader, PartsThatATiffLeavesOutOfOneColourOnlyAreToldApartFromDamage) {
-  const Files files;
-  auto samples = samples_with_gaps(3, 8, 0);
-  samples[2] = 1;  // blue at the first pixel
-  const TiffLook look{.width = 61, .height = 97, .tile_px = 16, .separate = true, .left_out = 0};
-  Image out;
-  EXPECT_THAT(decode_whole(encode_tiff(look, samples), out).problem,
-              HasSubstr("leaves out parts without data of some colours only"));
 }
 
 TEST(RowReader, ATiffThatListsTooFewPartsIsDamaged) {
@@ -419,147 +362,33 @@ TEST(RowReader, TiffsWithADamagedDirectoryAreReadOrRefusedAlike) {
   EXPECT_GT(read_count, 200U);
 }
 
-TEST(RowReader, DamagedAndTruncatedFilesAreRefusedByRowsWhereTheyAreAsAWhole) {
+TEST(RowReader, ProblemsNameTheirRow) {
   const Files files;
-  const Image image = colourful(83, 120);
-  const std::vector<std::uint16_t> rgb(image.rgb.begin(), image.rgb.end());
-  std::vector<std::string> contents = {encode_jpeg(image, 85), encode_png(image),
-                                       encode_webp(image)};
-  for (const int compression : {1, 5, 7, 8}) {
-    for (const int tile_px : {0, 32}) {
-      contents.push_back(encode_tiff({.width = 83,
-                                      .height = 120,
-                                      .compression = compression,
-                                      .tile_px = tile_px,
-                                      .rows_per_strip = 8},
-                                     rgb));
-    }
-  }
-  constexpr std::uint64_t kSeed = 8;
-  for (std::uint32_t run = 0; run < 400; ++run) {
-    const RandomStream random{.seed = kSeed, .use = RandomUse::kTest, .stream = run};
-    std::string bytes = contents[run % contents.size()];
-    if (run % 3 == 0) {
-      bytes.resize(random.below(0, bytes.size()));
-    } else {
-      bytes[random.below(1, bytes.size())] = static_cast<char>(random.bits(2));
-    }
-    expect_like_the_whole(files.write(bytes), run);
-  }
-}
-
-TEST(RowReader, ProblemsAndWarningsNameTheirRow) {
-  const Files files;
-  const Image image = colourful(64, 100);
   Image rows;
-  {
-    const PngLook look{.width = 300, .height = 300};
-    const std::string png = encode_png(look, random_samples(3 * 300 * 300, 8, 1));
-    RowReader reader(files.write(png.substr(0, png.size() / 2)));
-    ASSERT_TRUE(reader.status().ok);
-    EXPECT_FALSE(reader.read(300, rows).ok);
-    EXPECT_GT(reader.next_row(), 100);
-    EXPECT_LT(reader.next_row(), 151);
-    EXPECT_EQ(reader.status().problem,
-              cat("damaged PNG: the file ends too early (at row ", reader.next_row(), ")"));
-    EXPECT_FALSE(reader.read(1, rows).ok) << "it stays so";
-  }
-  {
-    const std::string jpeg = encode_jpeg(image, 90);
-    RowReader reader(files.write(jpeg.substr(0, jpeg.size() / 2)));
-    EXPECT_TRUE(reader.read(16, rows).ok);
-    EXPECT_FALSE(reader.status().truncated) << reader.status().first_warning;
-    EXPECT_TRUE(reader.read(84, rows).ok);
-    EXPECT_TRUE(reader.status().truncated);
-    EXPECT_THAT(reader.status().first_warning, testing::MatchesRegex(".*\\(at row [3-6].\\)"));
-  }
-  {  // A marker in the middle: grey below it, and refused behind the last row.
-    std::string jpeg = encode_jpeg(image, 90);
-    jpeg.replace(jpeg.size() / 2, 2, "\xFF\xC5");
-    RowReader reader(files.write(jpeg));
-    EXPECT_FALSE(reader.read(100, rows).ok);
-    EXPECT_THAT(
-        reader.status().problem,
-        testing::MatchesRegex("Corrupt JPEG data.*\\(at row [3-6].\\), then Unsupported JPEG "
-                              "process: SOF type 0xc5 \\(at row 99\\)"));
-  }
-}
-
-TEST(RowReader, NamesWhatIsNoImage) {
-  const Files files;
-  EXPECT_EQ(RowReader(files.write("")).status().problem,
-            "not a JPEG, PNG, TIFF or WebP: the file is empty");
-  EXPECT_EQ(RowReader(files.write("GIF89a")).status().problem,
-            "not a JPEG, PNG, TIFF or WebP but a GIF file");
+  const PngLook look{.width = 300, .height = 300};
+  const std::string png = encode_png(look, random_samples(3 * 300 * 300, 8, 1));
+  RowReader reader(files.write(png.substr(0, png.size() / 2)));
+  ASSERT_TRUE(reader.status().ok);
+  EXPECT_FALSE(reader.read(300, rows).ok);
+  EXPECT_GT(reader.next_row(), 100);
+  EXPECT_LT(reader.next_row(), 151);
+  EXPECT_EQ(reader.status().problem,
+            cat("damaged PNG: the file ends too early (at row ", reader.next_row(), ")"));
+  EXPECT_FALSE(reader.read(1, rows).ok) << "it stays so";
   EXPECT_THROW(RowReader("/nonexistent/image.tif"), Error);
 }
 
-// Writes images of any size a row at a time. Pixel (x, y) has the colours x, y, x + y, mod 256.
-void fill_row(std::vector<std::uint8_t>& row, int y) {
-  for (std::size_t x = 0; x < row.size() / 3; ++x) {
-    row[3 * x] = static_cast<std::uint8_t>(x / 64);
-    row[3 * x + 1] = static_cast<std::uint8_t>(y / 64);
-    row[3 * x + 2] = static_cast<std::uint8_t>((x + static_cast<std::size_t>(y)) / 64);
-  }
-}
-
-void write_large_jpeg(const std::string& path, int side_px, bool is_progressive = false) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"),
-                                                             std::fclose);
-  ASSERT_NE(file, nullptr);
-  jpeg_compress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&info);
-  jpeg_stdio_dest(&info, file.get());
-  info.image_width = info.image_height = static_cast<JDIMENSION>(side_px);
-  info.input_components = 3;
-  info.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&info);
-  if (is_progressive) jpeg_simple_progression(&info);
-  jpeg_start_compress(&info, TRUE);
-  std::vector<std::uint8_t> row(3 * static_cast<std::size_t>(side_px));
+// Pixel (x, y) has the colours x, y and x + y, a 64th of them.
+Image slow_gradient(int side_px) {
+  Image image(side_px, side_px);
   for (int y = 0; y < side_px; ++y) {
-    fill_row(row, y);
-    JSAMPROW line = row.data();
-    jpeg_write_scanlines(&info, &line, 1);
-  }
-  jpeg_finish_compress(&info);
-  jpeg_destroy_compress(&info);
-}
-
-void write_large_tiff(const std::string& path, int side_px) {
-  constexpr int kTilePx = 256;
-  TIFF* const tiff = TIFFOpen(path.c_str(), "w8");
-  ASSERT_NE(tiff, nullptr);
-  TIFFSetField(tiff, TIFFTAG_IMAGEWIDTH, side_px);
-  TIFFSetField(tiff, TIFFTAG_IMAGELENGTH, side_px);
-  TIFFSetField(tiff, TIFFTAG_BITSPERSAMPLE, 8);
-  TIFFSetField(tiff, TIFFTAG_SAMPLESPERPIXEL, 3);
-  TIFFSetField(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_RGB);
-  TIFFSetField(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
-  TIFFSetField(tiff, TIFFTAG_COMPRESSION, COMPRESSION_LZW);
-  TIFFSetField(tiff, TIFFTAG_TILEWIDTH, kTilePx);
-  TIFFSetField(tiff, TIFFTAG_TILELENGTH, kTilePx);
-  std::vector<std::uint8_t> row(3 * static_cast<std::size_t>(side_px + kTilePx));
-  std::vector<std::uint8_t> tile(3 * kTilePx * kTilePx);
-  std::vector<std::uint8_t> band(row.size() * kTilePx);
-  for (int y = 0; y < side_px; y += kTilePx) {
-    for (int i = 0; i < kTilePx; ++i) {
-      fill_row(row, y + i);
-      std::copy(row.begin(), row.end(), band.begin() + std::ptrdiff_t{i} * std::ssize(row));
-    }
-    for (int x = 0; x < side_px; x += kTilePx) {
-      for (int i = 0; i < kTilePx; ++i) {
-        std::copy_n(band.begin() + std::ptrdiff_t{i} * std::ssize(row) + 3 * x, 3 * kTilePx,
-                    tile.begin() + std::ptrdiff_t{3} * kTilePx * i);
-      }
-      ASSERT_GE(TIFFWriteTile(tiff, tile.data(), static_cast<std::uint32_t>(x),
-                              static_cast<std::uint32_t>(y), 0, 0),
-                0);
+    for (int x = 0; x < side_px; ++x) {
+      image.pixel(x, y)[0] = static_cast<std::uint8_t>(x / 64);
+      image.pixel(x, y)[1] = static_cast<std::uint8_t>(y / 64);
+      image.pixel(x, y)[2] = static_cast<std::uint8_t>((x + y) / 64);
     }
   }
-  TIFFClose(tiff);
+  return image;
 }
 
 // A process that reads the image in chunks prints its peak of resident memory: see read_rows.cpp.
@@ -570,13 +399,16 @@ std::int64_t peak_bytes(const std::string& path) {
 }
 
 TEST(RowReader, MemoryIsThatOfAFewRowsWhateverTheImage) {
-  constexpr int kSidePx = 8000;  // 192 MB of pixels
-  const TestFolder folder;
-  const std::int64_t nothing = peak_bytes("");
-  write_large_jpeg(folder / "large.jpg", kSidePx);
-  write_large_tiff(folder / "large.tif", kSidePx);
-  EXPECT_LT(peak_bytes(folder / "large.jpg") - nothing, std::int64_t{16} << 20);
-  EXPECT_LT(peak_bytes(folder / "large.tif") - nothing, std::int64_t{32} << 20);
+  const Files files;
+  const auto extra_bytes = [&](const std::string& path) {
+    return peak_bytes(path) - peak_bytes("");
+  };
+  const std::string jpeg = files.write(encode_jpeg(slow_gradient(8000), 75));  // 192 MB of pixels
+  EXPECT_LT(extra_bytes(jpeg), std::int64_t{16} << 20);
+  const std::string tiff =
+      files.write(encode_tiff({.width = 4000, .height = 4000, .compression = 5, .tile_px = 256},
+                              std::vector<std::uint16_t>(std::size_t{3} * 4000 * 4000)));
+  EXPECT_LT(extra_bytes(tiff), std::int64_t{32} << 20);
 }
 
 TEST(RowReader, ASizeThatAFileOnlyStatesTakesNoMemory) {
@@ -715,19 +547,6 @@ TEST(Stretch, TakesEveryLayoutOfTheSameSamplesAlike) {
   }
 }
 
-TEST(Stretch, OfAFilesContentIsThatOfTheFile) {
-  const Files files;
-  for (const int tile_px : {0, 16}) {
-    const std::string bytes =
-        encode_tiff({.width = 61, .height = 47, .bits = 16, .tile_px = tile_px},
-                    random_samples(61 * 47 * 3, 16, 5));
-    Image out;
-    const DecodeStatus status = decode_stretched(bytes, {}, out);
-    ASSERT_TRUE(status.ok) << status.problem;
-    EXPECT_EQ(out.rgb, stretched(files.write(bytes)).rgb);
-  }
-}
-
 TEST(Stretch, IsTwoPercentilesInOrder) {
   EXPECT_EQ(parse_stretch("2,98")->low, 2);
   EXPECT_EQ(parse_stretch("0.5,99.5")->high, 99.5);
@@ -752,7 +571,7 @@ TEST(Stretch, RefusesWhatIsNotWholeNumbersOf16BitsAndTellsOfDamage) {
   };
   const TiffLook floats{.bits = 32, .samples = 1, .photometric = 1, .sample_format = 3};
   EXPECT_THAT(problem(encode_tiff(floats, std::vector<std::uint16_t>(256))),
-              HasSubstr("of 32-bit floating-point"));
+              HasSubstr("of 32-bit samples that cannot be stretched"));
   const TiffLook wide{.bits = 32, .samples = 1, .photometric = 1};
   EXPECT_THAT(problem(encode_tiff(wide, std::vector<std::uint16_t>(256))),
               HasSubstr("want whole numbers of up to 16 bits"));
@@ -761,41 +580,20 @@ TEST(Stretch, RefusesWhatIsNotWholeNumbersOf16BitsAndTellsOfDamage) {
   EXPECT_THAT(problem(png.substr(0, png.size() / 2)), HasSubstr("at row 14"));
 }
 
-TEST(RowReader, WhatMustBeHeldInMemoryIsRefusedAboveTheLimitWithTheCure) {
-  const TestFolder folder;
+TEST(RowReader, StripsThatMustBeHeldInMemoryAreRefusedAboveTheLimitWithTheFix) {
   const Files files;
-  // Headers that say 20,000 x 20,000 pixels, and enough bytes behind them.
-  write_large_jpeg(folder / "progressive.jpg", 64, true);
-  EXPECT_TRUE(RowReader(folder / "progressive.jpg").status().ok);
-  std::string jpeg = read_file(folder / "progressive.jpg");
-  const std::size_t frame = jpeg.find("\xFF\xC2");
-  ASSERT_NE(frame, std::string::npos);
-  jpeg.replace(frame + 5, 4, "\x4E\x20\x4E\x20");
-  jpeg.append(std::size_t{4} << 20, '\0');
-  const RowReader progressive(files.write(jpeg));
-  EXPECT_TRUE(progressive.status().unsupported);
-  EXPECT_EQ(progressive.status().problem,
-            "a progressive JPEG, which must be held in memory: image of 20000x20000 pixels (the "
-            "limit is 178956970 in all); make it a baseline one with jpegtran");
-
-  std::string tiff =
-      encode_tiff({.width = 64, .height = 64, .compression = 5, .rows_per_strip = 64},
-                  random_samples(64 * 64 * 3, 8, 6));
-  const std::pair<char, std::string> sizes[] = {{'\x00', "\x20\x4E"},   // ImageWidth
-                                                {'\x01', "\x20\x4E"},   // ImageLength
-                                                {'\x16', "\x20\x4E"}};  // RowsPerStrip
-  for (const auto& [tag, value] : sizes) {
-    const std::size_t at =
-        tiff.find(std::string{tag, '\x01', '\x03', '\0', '\x01', '\0', '\0', '\0'});
-    ASSERT_NE(at, std::string::npos) << int{tag};
-    tiff.replace(at + 8, 2, value);
-  }
-  const RowReader strips(files.write(tiff));
+  const RowReader strips(files.write(raw_tiff({{256, 4, {20000}},
+                                               {257, 4, {20000}},
+                                               {258, 3, {8}},
+                                               {259, 3, {5}},
+                                               {262, 3, {1}},
+                                               {273, 4, {8}},
+                                               {277, 3, {1}},
+                                               {278, 4, {20000}},
+                                               {279, 4, {100}}},
+                                              std::string(1000, 'x'))));
   EXPECT_TRUE(strips.status().unsupported);
-  EXPECT_EQ(strips.status().problem,
-            "a TIFF whose strips have 20000 rows, which must be held in memory: image of "
-            "20000x20000 pixels (the limit is 178956970 in all); make it one of small tiles with "
-            "tiffcp -t");
+  EXPECT_THAT(strips.status().problem, HasSubstr("a TIFF whose strips have 20000 rows"));
 }
 
 TEST(ReadReduced, IsTheMeanOfSquares) {
@@ -823,10 +621,10 @@ TEST(ReadReduced, IsTheMeanOfSquares) {
 }
 
 TEST(ReadReduced, OfAJpegIsNearlyTheMean) {
-  const TestFolder folder;
-  write_large_jpeg(folder / "image.jpg", 1000);
+  const Files files;
+  const std::string path = files.write(encode_jpeg(slow_gradient(1000), 90));
   for (const int side : {1000, 500, 300, 125, 84, 50}) {
-    const ReducedImage reduced = read_reduced(folder / "image.jpg", side);
+    const ReducedImage reduced = read_reduced(path, side);
     ASSERT_TRUE(reduced.status.ok) << reduced.status.problem;
     const int divisor = (1000 + side - 1) / side;
     EXPECT_EQ(reduced.image.width, (1000 + divisor - 1) / divisor) << side;
@@ -834,14 +632,6 @@ TEST(ReadReduced, OfAJpegIsNearlyTheMean) {
     const int middle = reduced.image.width / 2;
     EXPECT_NEAR(reduced.image.pixel(middle, middle)[1], middle * divisor / 64, 2) << side;
   }
-}
-
-TEST(ReadReduced, TellsOfDamage) {
-  const Files files;
-  const std::string png = encode_png(colourful(100, 100));
-  const ReducedImage reduced = read_reduced(files.write(png.substr(0, png.size() / 2)), 50);
-  EXPECT_FALSE(reduced.status.ok);
-  EXPECT_THAT(reduced.status.problem, HasSubstr("at row 0"));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <numbers>
 #include <vector>
@@ -120,26 +119,6 @@ TEST(Warp, IdentityIsThePlainResize) {
   }
 }
 
-TEST(Warp, AMirrorInTheMatrixIsTheMirrorOfTheTarget) {
-  const Image image = noise_image(31, 20);
-  const Planes by_matrix = warped(image, {47, 33}, {.source_of = {{-1, 0, 1, 0, 1, 0}}});
-  EXPECT_LT(worst_difference(by_matrix, resized(image, {47, 33}, true)), 1e-5);
-}
-
-// The left upper quarter, twice as large: the resize of that part alone, away from its inner edges.
-TEST(Warp, ScaleIsTheResizeOfTheCrop) {
-  const Image image = noise_image(40, 24);
-  Image quarter(20, 12);
-  for (int y = 0; y < 12; ++y) std::copy_n(image.pixel(0, y), 20 * 3, quarter.pixel(0, y));
-  const Planes whole = warped(image, {40, 24}, {.source_of = {{0.5, 0, 0, 0, 0.5, 0}}});
-  const Planes part = resized(quarter, {40, 24}, false);
-  for (int c = 0; c < 3; ++c) {
-    for (int y = 0; y < 23; ++y) {
-      for (int x = 0; x < 39; ++x) ASSERT_NEAR(whole.at(c, y, x), part.at(c, y, x), 1e-5);
-    }
-  }
-}
-
 TEST(Warp, WritesItsRectangleAndNothingElse) {
   const Planes planes =
       warped(noise_image(13, 9), {21, 17}, {.source_of = {{0.9, 0.1, 0, -0.2, 1.1, 0.1}}});
@@ -189,58 +168,6 @@ TEST(Warp, EqualsTheFormula) {
     }
   }
   EXPECT_GT(filled, 1000);
-}
-
-// Where a pixel of the output is in the source, in pixel centres.
-using SourcePlace = std::function<std::array<double, 2>(double x, double y)>;
-
-// Red tells the column and green the row of a 100 x 80 image, so each pixel says where it is
-// from.
-void expect_moved(const char* name, const Affine& source_of, const SourcePlace& want) {
-  Image image(100, 80);
-  for (int y = 0; y < 80; ++y) {
-    for (int x = 0; x < 100; ++x) {
-      image.pixel(x, y)[0] = static_cast<std::uint8_t>(2 * x);
-      image.pixel(x, y)[1] = static_cast<std::uint8_t>(3 * y);
-    }
-  }
-  const Planes planes = warped(image, {100, 80}, {.source_of = source_of});
-  int compared = 0;
-  for (int y = 0; y < 80; ++y) {
-    for (int x = 0; x < 100; ++x) {
-      const auto [from_x, from_y] = want(x, y);
-      if (from_x < 0 || from_x > 99 || from_y < 0 || from_y > 79) continue;
-      ASSERT_NEAR(grey_level(planes.at(0, y, x), 0), 2 * from_x, 0.01) << name << x << ' ' << y;
-      ASSERT_NEAR(grey_level(planes.at(1, y, x), 1), 3 * from_y, 0.01) << name << x << ' ' << y;
-      ++compared;
-    }
-  }
-  EXPECT_GT(compared, 5000) << name;
-}
-
-TEST(Warp, EachTransformIsItsFormula) {
-  expect_moved("mirror", {{-1, 0, 1, 0, 1, 0}}, [](double x, double y) {
-    return std::array{99 - x, y};
-  });
-  expect_moved("shift by 10 and -8 px", {{1, 0, -0.1, 0, 1, 0.1}}, [](double x, double y) {
-    return std::array{x - 10, y + 8};
-  });
-  // About the middle, (49.5, 39.5).
-  expect_moved("scale by 1 / 0.8 and 1 / 1.1", {{0.8, 0, 0.1, 0, 1.1, -0.05}},
-               [](double x, double y) {
-                 return std::array{49.5 + 0.8 * (x - 49.5), 39.5 + 1.1 * (y - 39.5)};
-               });
-  expect_moved("shear", {{1, 0.1 * 80 / 100, -0.5 * 0.1 * 80 / 100, 0, 1, 0}},
-               [](double x, double y) {
-                 return std::array{x + 0.1 * (y - 39.5), y};
-               });
-  const double c = std::cos(0.1), s = std::sin(0.1), wide = 100.0 / 80;
-  expect_moved("rotation",
-               {{c, s / wide, 0.5 * (1 - c - s / wide), -s * wide, c, 0.5 * (1 - c + s * wide)}},
-               [&](double x, double y) {
-                 return std::array{49.5 + c * (x - 49.5) + s * (y - 39.5),
-                                   39.5 - s * (x - 49.5) + c * (y - 39.5)};
-               });
 }
 
 TEST(Warp, BoxesFollowThePixels) {

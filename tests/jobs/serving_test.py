@@ -216,7 +216,7 @@ class ServedRequests(Refusals):
         for sent, text in ((request(3), "image[0]: int (want a JPEG as base64)"),
                            (request("###"), "image[0]: neither JPEG bytes nor base64"),
                            (request(b"\x89PNG\r\n"), "image[0]: not a JPEG but a PNG file"),
-                           (request(b"hello"), "image[0]: not a JPEG: starts with 68 65 6c 6c, want"),
+                           (request(b"hello"), "image[0]: not a JPEG nor a file of another"),
                            (request(good, good[:len(good) // 2]), "image[1]: "),
                            (request(good, shape=[2]), "1 elements in a tensor of shape [2]"),
                            (request(good, shape=[1] * 1000), "1 elements in a tensor of shape ["),

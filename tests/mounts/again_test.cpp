@@ -1,4 +1,4 @@
-// Running a command again, all four programs: finished, with other settings, with inputs that have
+// Running retina-train and retina-eval again: finished, with other settings, with inputs that have
 // changed, twice at once, with --overwrite.
 #include <gmock/gmock.h>
 
@@ -47,23 +47,6 @@ class Again : public TrainFixture {
   std::string images() const { return *job_ / "scenes/images/val2017"; }
   std::string checkpoint() const { return last_checkpoint(*job_ / "calm"); }
 };
-
-TEST_F(Again, CocoPack) {
-  const std::string set = folder_ / "set", copy = folder_ / "copy.json";
-  const Words pack = {"coco-pack", "--images", images(), "--output", set};
-  const Words whole = pack + Words{"--annotations", annotations()};
-  ASSERT_EQ(run_process(whole).exit_code, 0);
-  fs::copy_file(annotations(), copy);
-  expect_one_line(whole);
-  expect_one_line(pack + Words{"--annotations", copy, "--threads", "3", "--log-level", "debug",
-                               "--scratch", folder_ / "local"});
-  expect_refusal(whole + Words{"--shard-size", "1MiB", "--max-side", "50"},
-                 {"shard-size", "max-side", "quality", "--overwrite"});
-  write_file_atomically(copy, read_file(annotations()) + "\n");
-  expect_refusal(pack + Words{"--annotations", copy}, {"annotations"});
-  EXPECT_EQ(run_process(whole + Words{"--shard-size", "1MiB", "--overwrite"}).exit_code, 0);
-  expect_refusal(whole, {"shard-size"});
-}
 
 TEST_F(Again, RetinaTrain) {
   const std::string set = folder_ / "set";
@@ -170,22 +153,6 @@ TEST_F(Again, RetinaEval) {
   expect_one_line(score + Words{folder_ / "scores"});
   write_file_atomically(output + "/detections.json", "[]");
   expect_refusal(score + Words{folder_ / "scores"}, {"detections"});
-}
-
-TEST_F(Again, RetinaConvert) {
-  const std::string model = folder_ / "model.onnx", source = folder_ / "checkpoint.pt";
-  fs::copy_file(checkpoint(), source);
-  const Words convert = {
-      "retina-convert", "--checkpoint", source, "--output", model, "--verification-images", "1"};
-  ASSERT_EQ(run_process(convert).exit_code, 0);
-  expect_one_line(convert);
-  EXPECT_FALSE(path_exists(model + ".lock"));
-  expect_refusal(convert + Words{"--score-threshold", "0.3", "--max-detections", "7"},
-                 {"score-threshold", "max-detections", "--overwrite"});
-  fs::copy_file(*job_ / "calm/checkpoint-01.pt", source, fs::copy_options::overwrite_existing);
-  expect_refusal(convert, {"checkpoint"});
-  EXPECT_EQ(run_process(convert + Words{"--overwrite"}).exit_code, 0);
-  expect_one_line(convert);
 }
 
 TEST_F(Again, TwoJobsAtOnceInOnePlaceAreRefused) {

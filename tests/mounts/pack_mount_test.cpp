@@ -144,24 +144,6 @@ TEST_F(PackMount, TooLittleSpaceIsFoundBeforeTheWork) {
   EXPECT_FALSE(path_exists(set()));
 }
 
-TEST_F(PackMount, AFullDiskAnywhereIs74AndTheNextRunEndsWithTheSameBytes) {
-  RETINA_FAULTS_OR_SKIP();
-  make_folder(folder_ / "local");
-  for (const bool scratch : {false, true}) {
-    const std::vector<std::string> more =
-        scratch ? std::vector<std::string>{"--scratch", folder_ / "local"}
-                : std::vector<std::string>{};
-    const std::string place = scratch ? folder_ / "local" : set();
-    for (const int bytes : {0, 100, 70'000, 90'000, 150'000, 210'000}) {
-      SCOPED_TRACE(cat("scratch ", scratch, ", full after ", bytes, " bytes"));
-      pack(cat("write=ENOSPC bytes=", bytes, " path=", place), 74, more);
-      EXPECT_FALSE(path_exists(set() + "/manifest.json"));
-      expect_that_packing_again_ends_well();
-      fs::remove_all(set());
-    }
-  }
-}
-
 TEST_F(PackMount, ImagesThatVanishAre74AndCostNoFinishedShard) {
   RETINA_FAULTS_OR_SKIP();
   pack("write=ENOSPC bytes=150000 path=" + set(), 74);
@@ -177,38 +159,6 @@ TEST_F(PackMount, ImagesThatVanishAre74AndCostNoFinishedShard) {
     fs::rename(images + ".gone", images);
   }
   expect_that_packing_again_ends_well();
-}
-
-TEST_F(PackMount, AFullDiskUnderAnOverwriteLeavesTheOldSet) {
-  RETINA_FAULTS_OR_SKIP();
-  ASSERT_EQ(run_process(command({"--max-side", "60"})).exit_code, 0);
-  const auto old = folder_content(set());
-  const auto expect_the_old_set = [&] {
-    auto left = folder_content(set());
-    std::erase_if(left, [](const auto& file) { return file.first.starts_with(".packing/"); });
-    EXPECT_EQ(left, old);
-  };
-  pack("space=free bytes=1000 path=" + set(), 74, {"--overwrite"});
-  expect_the_old_set();
-  for (const int bytes : {0, 100, 70'000, 150'000, 210'000}) {
-    SCOPED_TRACE(cat("full after ", bytes, " bytes"));
-    pack(cat("write=ENOSPC bytes=", bytes, " path=", set()), 74, {"--overwrite"});
-    expect_the_old_set();
-  }
-  ASSERT_EQ(run_process(command({"--overwrite"})).exit_code, 0);
-  EXPECT_EQ(folder_content(set()), calm_);
-}
-
-TEST_F(PackMount, ADiskThatFailsIs74AndTheNextRunEndsWithTheSameBytes) {
-  RETINA_FAULTS_OR_SKIP();
-  for (const std::string rule :
-       {"write=EIO after=9", "fsync=EIO after=2", "fsync-folder=EIO after=1", "rename=EIO after=3",
-        "rename=EACCES after=4", "write=ESTALE after=20", "open=ENOSPC after=6"}) {
-    SCOPED_TRACE(rule);
-    pack(rule + " path=" + set(), 74);
-    expect_that_packing_again_ends_well();
-    fs::remove_all(set());
-  }
 }
 
 TEST_F(PackMount, AFaultWhileItPublishesIs74AndCompletedByTheNextRun) {

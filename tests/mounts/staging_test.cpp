@@ -7,7 +7,6 @@
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
-#include "shared/base/mount.h"
 #include "shared/shard/manifest.h"
 #include "tests/mounts/train_fixture.h"
 
@@ -60,19 +59,6 @@ TEST_F(Staging, FromANetworkMountGivesTheSameBitsAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(local()));
 }
 
-TEST_F(Staging, IsNotDoneFromAGoodDiskNorWithoutScratchNorWithoutALimit) {
-  RETINA_FAULTS_OR_SKIP();
-  const std::string nfs = "type=nfs path=" + set();
-  if (network_file_system(set()).empty()) {
-    EXPECT_EQ(count_of("ahead of use", train("read=count", 0, {"--scratch", local()}).err), 0);
-  }
-  fs::remove_all(run());
-  EXPECT_EQ(
-      count_of("ahead of use", train(nfs, 0, {"--scratch", local(), "--stage-limit", "0"}).err), 0);
-  fs::remove_all(run());
-  EXPECT_EQ(count_of("with --scratch, its shards are copied", train(nfs, 0).err), 1);
-}
-
 TEST_F(Staging, RanksOfANodeShareTheCopies) {
   RETINA_FAULTS_OR_SKIP();
   const auto words = command({"--scratch", local(), "--stage", "always"});
@@ -83,68 +69,10 @@ TEST_F(Staging, RanksOfANodeShareTheCopies) {
   EXPECT_TRUE(fs::is_empty(local()));
 }
 
-TEST_F(Staging, AFullDiskCostsAWarning) {
-  RETINA_FAULTS_OR_SKIP();
-  const ProcessResult result = train("write=ENOSPC bytes=1000 path=" + local() + "/retina-shards",
-                                     0, {"--scratch", local(), "--stage", "always"});
-  EXPECT_EQ(count_of("copying a shard here failed (No space left on device)", result.err), 1);
-  EXPECT_EQ(count_of("warning:", result.err), 1) << result.err;
-  expect_the_calm_result();
-  EXPECT_TRUE(fs::is_empty(local()));
-}
-
 TEST_F(Staging, WithoutLocksAProcessHasAFolderOfItsOwn) {
   RETINA_FAULTS_OR_SKIP();
   train("lock=ENOLCK path=" + local() + "; mmap=ENODEV path=" + set(), 0, {"--scratch", local()});
   expect_the_calm_result();
-  EXPECT_TRUE(fs::is_empty(local()));
-}
-
-TEST_F(Staging, WhatAKilledJobLeftServesTheNext) {
-  RETINA_FAULTS_OR_SKIP();
-  const std::vector<std::string> more = {"--scratch", local()};
-  const std::string unmapped = "mmap=ENODEV path=" + set();
-  // The shards are copied before the first checkpoint is put in place.
-  train(unmapped + "; rename=kill path=" + run() + "/checkpoint-01", 128 + SIGKILL, more);
-  ASSERT_FALSE(fs::is_empty(local()));
-  for (std::size_t i = 0; i < manifest_.shards.size(); ++i) {
-    EXPECT_TRUE(std::any_of(fs::recursive_directory_iterator(local()), {}, [&](const auto& entry) {
-      return entry.path().filename() == manifest_.shards[i].file.name;
-    })) << i;
-  }
-  // No shard can be copied again.
-  train(unmapped + "; read=EIO path=" + set() + "/shard-", 0, more);
-  expect_the_calm_result();
-  EXPECT_TRUE(fs::is_empty(local()));
-}
-
-TEST_F(Staging, ATransferThatFailsIsMadeAgain) {
-  RETINA_FAULTS_OR_SKIP();
-  for (const std::string fault : {"flip", "EIO"}) {
-    const ProcessResult result =
-        train("mmap=ENODEV path=" + set() + "; read=" + fault + " times=1 path=" + path_of(1), 0,
-              {"--scratch", local()});
-    EXPECT_EQ(count_of("warning:", result.err), 1) << result.err;
-    expect_the_calm_result();
-    fs::remove_all(run());
-  }
-}
-
-TEST_F(Staging, AMountThatVanishesInMidEpochIs74) {
-  RETINA_FAULTS_OR_SKIP();
-  const std::string unmapped = "mmap=ENODEV path=" + set(), seen = folder_ / "seen";
-  ASSERT_EQ(run_process(faulty("read=count path=" + set() + "; " + unmapped, command({}), seen))
-                .exit_code,
-            0);
-  const int calls = std::stoi(read_file(seen));
-  fs::remove_all(run());
-  // While the first of the shards is copied: each takes a read and the one that finds its end.
-  const int after = calls - 2 * static_cast<int>(manifest_.shards.size()) + 1;
-  const ProcessResult result =
-      train(cat("read=vanish times=1 after=", after, " path=", set(), "; ", unmapped), 74,
-            {"--scratch", local()});
-  EXPECT_THAT(result.err, HasSubstr("error: " + set() + "/shard-"));
-  EXPECT_THAT(result.err, HasSubstr("cannot be read (No such file or directory)"));
   EXPECT_TRUE(fs::is_empty(local()));
 }
 

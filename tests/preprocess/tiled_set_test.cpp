@@ -216,7 +216,7 @@ TEST_F(TiledSet, QuarantinesBadImagesWhole) {
   for (const QuarantinedImage& one : ShardSet(bad.output).read_quarantine()) {
     kinds[one.image_id] = one.kind;
     if (one.image_id == 901) {
-      EXPECT_THAT(one.reason, HasSubstr("row"));
+      EXPECT_THAT(one.reason, HasSubstr("truncated: "));
     }
   }
   EXPECT_EQ(kinds, bad_image_kinds());
@@ -236,7 +236,7 @@ TEST_F(TiledSet, WithHeadersAloneCheckedDamageEndsThePackingAndIsNotPublished) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
     EXPECT_THAT(error.what(), HasSubstr(image.file_name + ": tile 48x48+0+"));
-    EXPECT_THAT(error.what(), HasSubstr("row "));
+    EXPECT_THAT(error.what(), HasSubstr("truncated: "));
     EXPECT_THAT(error.hint(), HasSubstr("--check full --overwrite"));
   }
   EXPECT_FALSE(path_exists(folder_ / "set/manifest.json"));

@@ -109,26 +109,6 @@ class Download(RemoteCase):
                     _, log = reader.communicate(timeout=60)
                 self.assertEqual(reader.returncode, STOPPED, log)
 
-    def test_a_killed_download_goes_on(self):
-        self.server.faults = [faults.Request.serve] * 4
-        self.server.fault = lambda request: faults.status(503)
-        self.download(code=IO, tries=1, connections=1)
-        self.server.fault, self.server.requests = lambda request: None, []
-        self.download()
-        self.expect_whole()
-        self.assertEqual(len(self.server.requests), PARTS - 4)
-
-    def test_parts_of_another_version_do_not_count(self):
-        self.server.faults = [faults.Request.serve] * 4
-        self.server.fault = lambda request: faults.status(503)
-        self.download(code=IO, tries=1, connections=1)
-        self.content = self.content[::-1]
-        (self.folder / "file").write_bytes(self.content)
-        self.server.versions["file"] = 1
-        self.server.fault = lambda request: None
-        self.download()
-        self.expect_whole()
-
     def test_a_file_whose_version_never_stays_the_same_comes_for_its_checksum_to_decide(self):
         # As replicas of a server, each with an ETag of its own: the checksum decides.
         self.server.fault = lambda request: faults.changed

@@ -36,7 +36,7 @@ class FaultServer:
         self.folder, self.prefix = pathlib.Path(folder), prefix
         self.faults, self.fault, self.check = [], lambda request: None, lambda request: None
         self.requests, self.lock, self.versions = [], threading.Lock(), {}
-        self.has_ranges, self.bytes_per_second, self.request_type = True, None, Request
+        self.has_ranges, self.bytes_per_second = True, None
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -65,7 +65,7 @@ class FaultServer:
         return f'"{name}-{self.versions.get(name, 0)}"'
 
     def answer(self, handler):
-        request = self.request_type(self, handler)
+        request = Request(self, handler)
         with self.lock:
             self.requests.append(request)
             refusal = self.check(request)
@@ -133,23 +133,26 @@ def reset(request):
     connection.close()
 
 
-def cut(request):
-    """Half of the body, then a reset."""
+def serve_half(request):
     request.serve(lambda code, headers, body: (code, headers, body[:len(body) // 2]))
     request.handler.wfile.flush()
+
+
+def cut(request):
+    """Half of the body, then a reset."""
+    serve_half(request)
     reset(request)
 
 
 def closed(request):
     """Half of the body, then an orderly end."""
-    request.serve(lambda code, headers, body: (code, headers, body[:len(body) // 2]))
+    serve_half(request)
     request.handler.close_connection = True
 
 
 def stall(request, seconds=4):
     """Half of the body, then nothing."""
-    request.serve(lambda code, headers, body: (code, headers, body[:len(body) // 2]))
-    request.handler.wfile.flush()
+    serve_half(request)
     time.sleep(seconds)
     request.handler.close_connection = True
 

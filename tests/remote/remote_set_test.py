@@ -25,8 +25,8 @@ class FaultyEpochs:
     # Only a hash can tell. The same wrong bytes twice would be damage of the file itself.
     wrong_content = ("flipped", "stale")
 
-    def __init__(self, kinds):
-        self.kinds, self.seed = kinds, random.randrange(10**6)
+    def __init__(self):
+        self.seed = random.randrange(10**6)
         self.draw, self.counts, self.last, self.storm_ends = random.Random(self.seed), collections.Counter(), {}, 0
 
     def fault(self, request):
@@ -45,24 +45,34 @@ class FaultyEpochs:
         return self.kinds.get(kind)
 
 
-class EpochsOverFaults:
-    """For a RemoteCase."""
+class RemoteSet(RemoteCase):
+    def setUp(self):
+        super().setUp()
+        self.set = self.folder / "set"
+        self.run_program("remote_reader", "write", self.set, RECORDS, SHARD_BYTES)
+        self.shards = sorted(path.name for path in self.set.glob("*.lmdb"))
+        self.assertGreaterEqual(len(self.shards), 4)
+        self.url = self.server.url + "/set"
 
     def epochs(self, url, count, limit=0, how="used", code=0, timeout=120, **environment):
         return self.run_program("remote_reader", "epochs", url, self.scratch, count, limit, how, code=code,
                                 timeout=timeout, **environment)
 
-    def run_epochs(self, folder, url, kinds, **environment):
-        """Of the set in `folder`, which self.server has as `url`, every record compared."""
+    def whole(self):
+        return self.epochs(self.set, 1).stdout.splitlines()[0]
+
+    def test_epochs_over_a_faulty_server_have_no_wrong_byte(self):
+        folder, url = self.folder / "epochs", f"{self.server.url}/epochs"
+        folder.symlink_to(EPOCHS_SET or self.set)
         shards_bytes = [path.stat().st_size for path in folder.glob("*.lmdb")]
         limit = 2 * max(shards_bytes) + (folder / "index.bin").stat().st_size + 1000
         want = self.epochs(folder, 1).stdout.splitlines()[0]
         # With the limit, all shards come again in each epoch.
         for how, limit, count in (("ahead", 0, 2), ("used", limit, EPOCHS)):
-            faulty = FaultyEpochs(kinds)
+            faulty = FaultyEpochs()
             self.server.fault, self.server.requests = faulty.fault, []
             begin = time.monotonic()
-            done = self.epochs(url, count, limit, how, timeout=120 + 10 * count, **environment)
+            done = self.epochs(url, count, limit, how, timeout=120 + 10 * count)
             found = done.stdout.splitlines()[:count]
             wrong = sum(line != want for line in found)
             self.assertEqual((len(found), wrong), (count, 0), f"seed {faulty.seed}")
@@ -72,24 +82,6 @@ class EpochsOverFaults:
             print(f"{count} epochs of {sum(shards_bytes)} bytes in {len(shards_bytes)} shards, {how}: {wrong} "
                   f"wrong, {time.monotonic() - begin:.0f} s, {len(self.server.requests)} requests, "
                   f"{done.stderr.count('; trying again')} tries after a problem; {dict(faulty.counts)}")
-
-
-class RemoteSet(RemoteCase, EpochsOverFaults):
-    def setUp(self):
-        super().setUp()
-        self.set = self.folder / "set"
-        self.run_program("remote_reader", "write", self.set, RECORDS, SHARD_BYTES)
-        self.shards = sorted(path.name for path in self.set.glob("*.lmdb"))
-        self.assertGreaterEqual(len(self.shards), 4)
-        self.url = self.server.url + "/set"
-
-    def whole(self):
-        return self.epochs(self.set, 1).stdout.splitlines()[0]
-
-    def test_epochs_over_a_faulty_server_have_no_wrong_byte(self):
-        folder = self.folder / "epochs"
-        folder.symlink_to(EPOCHS_SET or self.set)
-        self.run_epochs(folder, f"{self.server.url}/epochs", FaultyEpochs.kinds)
 
     def test_each_file_comes_once_for_all_processes(self):
         self.server.bytes_per_second = 2_000_000
@@ -175,20 +167,6 @@ class RemoteSet(RemoteCase, EpochsOverFaults):
         self.assertEqual(done.stdout.splitlines()[:4], [self.whole()] * 4)
         self.assertEqual(done.stderr.count("has been downloaded more than 2 times"), 1)
         self.assertNotIn("has been downloaded", self.epochs(self.url, 4, 0, "shuffled").stderr)
-
-    def test_a_copy_that_was_whole_when_its_process_was_killed_is_used(self):
-        words = [program("remote_reader"), "epochs", self.url, self.scratch, "1", str(10**9), "used"]  # in order
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=CLEAN) as child:
-            self.server.faults = [faults.Request.serve] * 4
-            self.server.fault = lambda request: faults.silent
-            while not list(self.scratch.glob(f"*/{self.shards[1]}")):
-                time.sleep(0.01)
-            child.kill()
-        copy = next(self.scratch.glob(f"*/{self.shards[1]}"))
-        copy.rename(f"{copy}.tmp")  # as it is while its hash is compared
-        self.server.requests, self.server.fault = [], lambda request: None
-        self.assertEqual(self.epochs(self.url, 1).stdout.split(), [self.whole()])
-        self.assertNotIn(f"set/{self.shards[1]}", [request.name for request in self.server.requests])
 
     def test_damage_in_the_source_is_damage(self):
         path = self.set / self.shards[2]

@@ -72,25 +72,6 @@ TEST(ImageIndex, AnImageWithoutBoxesMayHaveOneClass) {
   EXPECT_EQ(error_kind([&] { decode_index(encode_index({entry}), "i"); }), ErrorKind::kData);
 }
 
-TEST(ImageIndex, OfAFileIsThatOfItsBytesPieceByPiece) {
-  const TestFolder folder;
-  const std::vector<int> labels{0, 1, 2, 3};
-  ImageIndex index;
-  for (int i = 0; i < 50'000; ++i) {  // some pieces
-    const std::string name = cat("photographs/", i, ".jpg");
-    index.push_back({.image_id = i,
-                     .width = 1 + i,
-                     .height = 2,
-                     .trainable_count = 4,
-                     .labels = std::span(labels).first(static_cast<std::size_t>(i % 5)),
-                     .file_name = i % 7 == 0 ? "" : name});
-  }
-  const std::string bytes = encode_index(index), path = folder / "index.bin";
-  write_file_atomically(path, bytes);
-  EXPECT_EQ(read_index(path, xxh3(bytes)), index);
-  EXPECT_EQ(error_kind([&] { read_index(path, 0); }), ErrorKind::kData) << "of another set";
-}
-
 TEST(ImageIndex, RejectsEveryFlippedBitAndTruncation) {
   for (const std::string& bytes : {encode_index(some_entries()), encode_index(tile_entries())}) {
     for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "shared/shard/quarantine.h"
 #include "tests/shard/small_set.h"
 #include "tests/support/test_folder.h"
 
@@ -104,13 +105,16 @@ TEST(Manifest, RefusesFilesThatCocoPackDoesNotWrite) {
   }
 }
 
-TEST(Manifest, RefusesOtherTasks) {
-  std::string message;
-  const auto decode = [&] {
-    decode_manifest(R"({"format": "retina-batch shards", "version": 3, "task": "depth"})", "m");
-  };
-  EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
-  EXPECT_EQ(message, "m: was made for another task (got \"depth\", want detection|classification)");
+TEST(Manifest, NamesAnotherVersionOrTaskBeforeAnythingElse) {
+  for (const auto& [fields, problem] :
+       {std::pair{R"("version": 4)", "was written by a newer version (got format version 4"},
+        {R"("version": 2)", "was written by an earlier version (got format version 2, want 3)"},
+        {R"("version": 3, "task": "depth")", "was made for another task (got \"depth\""}}) {
+    std::string message;
+    const std::string text = cat(R"({"format": "retina-batch shards", )", fields, "}");
+    EXPECT_EQ(error_kind([&] { decode_manifest(text, "m"); }, &message), ErrorKind::kData);
+    EXPECT_THAT(message, HasSubstr(problem));
+  }
 }
 
 TEST(Manifest, ASetForAnotherTaskIsRefusedByName) {
@@ -126,7 +130,7 @@ TEST(Manifest, ASetForAnotherTaskIsRefusedByName) {
   EXPECT_EQ(message, "SET: is a detection set (want classification)");
 }
 
-TEST(Manifest, RejectsEveryFlippedBit) {
+TEST(Manifest, RejectsEveryFlippedBitAndTruncation) {
   for (const std::string& text :
        {encode_manifest(some_manifest()), encode_manifest(classification_manifest())}) {
     for (std::size_t bit = 0; bit < text.size() * 8; ++bit) {
@@ -135,32 +139,10 @@ TEST(Manifest, RejectsEveryFlippedBit) {
       EXPECT_EQ(error_kind([&] { decode_manifest(damaged, "m"); }), ErrorKind::kData)
           << "bit " << bit;
     }
+    for (std::size_t size = 0; size < text.size(); ++size) {
+      EXPECT_EQ(error_kind([&] { decode_manifest(text.substr(0, size), "m"); }), ErrorKind::kData);
+    }
   }
-}
-
-TEST(Manifest, RejectsEveryTruncation) {
-  const std::string text = encode_manifest(some_manifest());
-  for (std::size_t size = 0; size < text.size(); ++size) {
-    EXPECT_EQ(error_kind([&] { decode_manifest(text.substr(0, size), "m"); }), ErrorKind::kData);
-  }
-}
-
-TEST(Manifest, NamesANewerVersionBeforeAnythingElse) {
-  std::string message;
-  const auto decode = [&] {
-    decode_manifest(R"({"format": "retina-batch shards", "version": 4})", "m");
-  };
-  EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
-  EXPECT_THAT(message, HasSubstr("was written by a newer version (got format version 4"));
-}
-
-TEST(Manifest, OfAnEarlierFormatIsToBePackedAgain) {
-  std::string message;
-  const auto decode = [&] {
-    decode_manifest(R"({"format": "retina-batch shards", "version": 2})", "m");
-  };
-  EXPECT_EQ(error_kind(decode, &message), ErrorKind::kData);
-  EXPECT_EQ(message, "m: was written by an earlier version (got format version 2, want 3)");
 }
 
 TEST(Manifest, HasNoMoreSizesThanBoxesAndNoneThatIsImpossible) {
@@ -180,6 +162,22 @@ TEST(Manifest, AFolderWithoutOneIsNoDataSet) {
   EXPECT_EQ(error_kind([&] { read_manifest(folder.path()); }, &message), ErrorKind::kNoInput);
   EXPECT_THAT(message, HasSubstr("not a packed data set"));
   EXPECT_EQ(error_kind([&] { read_manifest(folder / "none"); }), ErrorKind::kNoInput);
+}
+
+TEST(Quarantine, ReadsBackAsItWasWritten) {
+  const std::vector<QuarantinedImage> images{
+      {.image_id = 1, .file_name = "a \"quoted\"\n.jpg", .kind = "damaged", .reason = "cut short"},
+      {.image_id = -2, .file_name = "b.jpg", .kind = "missing", .reason = "not there"}};
+  EXPECT_EQ(decode_quarantine(encode_quarantine(images), "q"), images);
+  EXPECT_EQ(encode_quarantine({}), "");
+  EXPECT_TRUE(decode_quarantine("", "q").empty());
+}
+
+TEST(Quarantine, NamesTheDamagedLine) {
+  std::string message;
+  const std::string text = encode_quarantine({{}, {}}) + "{\"image_id\": 7";
+  EXPECT_EQ(error_kind([&] { decode_quarantine(text, "q.jsonl"); }, &message), ErrorKind::kData);
+  EXPECT_NE(message.find("q.jsonl: line 3"), std::string::npos) << message;
 }
 
 }  // namespace

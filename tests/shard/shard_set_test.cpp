@@ -107,12 +107,5 @@ TEST(ShardSet, ManyThreadsReadAtOnceAndViewsOutliveAMove) {
   EXPECT_EQ(first.image, set.read(0).image);
 }
 
-TEST(ShardSet, TwoSetsOfOneFolderCanBeOpen) {
-  const TestFolder folder;
-  write_small_set(folder / "set", 5, 100'000);
-  const ShardSet first(folder / "set"), second(folder / "set");
-  EXPECT_EQ(first.read(3).image, second.read(3).image);
-}
-
 }  // namespace
 }  // namespace retina

@@ -75,36 +75,26 @@ TEST_F(ShardTree, ListsEveryRecordInOrder) {
   }
 }
 
-TEST_F(ShardTree, ARecordThatLeavesTheFileIsRefused) {
+TEST_F(ShardTree, OffsetsThatLeadOutOfTheFileOrInCirclesAreRefused) {
+  const std::vector<char> whole = file_;
+  const auto expect_refusal = [&](const std::string& problem) {
+    EXPECT_THAT(refusal(), HasSubstr(problem));
+    file_ = whole;
+  };
   put(node(leaves_[0], 0), std::uint32_t{0x7FFFFFFF});
-  EXPECT_THAT(refusal(), HasSubstr("record 0 outside"));
-}
-
-TEST_F(ShardTree, ANodeOutsideItsPageIsRefused) {
+  expect_refusal("record 0 outside");
   put(leaves_[0] * kPageBytes + 16, std::uint16_t{4090});
-  EXPECT_THAT(refusal(), HasSubstr("has a node outside it"));
-}
-
-TEST_F(ShardTree, AKeyOfAnotherLengthIsRefused) {
+  expect_refusal("has a node outside it");
   put(node(leaves_[0], 0) + 6, std::uint16_t{4000});
-  EXPECT_THAT(refusal(), HasSubstr("lacks record 0"));
-}
-
-TEST_F(ShardTree, DuplicatesAndDatabasesInsideAreRefused) {
-  for (const int flags : {2, 4, 6, 3, 5, 0x8000}) {
+  expect_refusal("lacks record 0");
+  for (const int flags : {2, 4, 6, 3, 5, 0x8000}) {  // duplicates and databases inside
     put(node(leaves_[0], 0) + 4, static_cast<std::uint16_t>(flags));
-    EXPECT_THAT(refusal(), HasSubstr("record 0"));
+    expect_refusal("record 0");
   }
-}
-
-TEST_F(ShardTree, PagesThatLeadToEachOtherComeToAnEnd) {
   put(node(branches_[0], 0), static_cast<std::uint32_t>(branches_[0]));
-  EXPECT_THAT(refusal(), HasSubstr("is used twice"));
-}
-
-TEST_F(ShardTree, AChildOutsideTheFileIsRefused) {
+  expect_refusal("is used twice");
   put(node(branches_[0], 1), std::uint64_t{0x0008'0000'0000'1000} >> 8);
-  EXPECT_THAT(refusal(), HasSubstr("lies outside the file"));
+  expect_refusal("lies outside the file");
 }
 
 // Random bytes, mostly in the headers and offsets of tree and meta pages.

@@ -88,6 +88,19 @@ Record small_record(std::uint64_t number, std::size_t jpeg_bytes, std::string& s
 
 void write_small_set(const std::string& folder, std::size_t record_count,
                      std::uint64_t shard_size_bytes, Task task) {
+  std::vector<std::string> images(record_count);
+  std::vector<Record> records;
+  for (std::size_t number = 0; number < record_count; ++number) {
+    records.push_back(small_record(number, small_jpeg_bytes(number), images[number]));
+    if (task != Task::kClassification) continue;
+    records.back().annotations.clear();
+    records.back().label = static_cast<int>(number % kClassCount);
+  }
+  write_records(folder, records, shard_size_bytes, task);
+}
+
+void write_records(const std::string& folder, const std::vector<Record>& records,
+                   std::uint64_t shard_size_bytes, Task task) {
   make_folder(folder);
   Manifest manifest{.task = task,
                     .annotations_size_bytes = 10,
@@ -103,13 +116,7 @@ void write_small_set(const std::string& folder, std::size_t record_count,
     if (writer) manifest.shards.push_back(writer->finish());
     writer.reset();
   };
-  for (std::uint64_t number = 0; number < record_count; ++number) {
-    std::string storage;
-    Record record = small_record(number, small_jpeg_bytes(number), storage);
-    if (task == Task::kClassification) {
-      record.annotations.clear();
-      record.label = static_cast<int>(number % kClassCount);
-    }
+  for (const Record& record : records) {
     const std::string bytes = encode_record(record);
     if (writer && !writer->has_space(bytes.size())) finish();
     if (!writer) writer.emplace(part(manifest.shards.size()), shard_size_bytes);

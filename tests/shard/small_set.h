@@ -22,6 +22,10 @@ Record small_record(std::uint64_t number, std::size_t jpeg_bytes, std::string& s
 void write_small_set(const std::string& folder, std::size_t record_count,
                      std::uint64_t shard_size_bytes, Task task = Task::kDetection);
 
+// Writes these records, whose classes are 0 to 2, likewise.
+void write_records(const std::string& folder, const std::vector<Record>& records,
+                   std::uint64_t shard_size_bytes, Task task = Task::kDetection);
+
 // Flips bit `bit` (counted through the whole file) of a file.
 void flip_bit(const std::string& path, std::uint64_t bit);
 

@@ -8,8 +8,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
-#include "shared/data/concatenated_source.h"
-#include "shared/data/replacing_source.h"
+#include "shared/data/training_sources.h"
 #include "train/run/run_config.h"
 
 namespace retina {

@@ -6,7 +6,7 @@
 
 #include "preprocess/packer.h"
 #include "shared/base/hash.h"
-#include "shared/data/concatenated_source.h"
+#include "shared/data/training_sources.h"
 #include "shared/shard/shard_set.h"
 #include "tests/support/scenes/data_set.h"
 #include "tests/support/test_folder.h"
