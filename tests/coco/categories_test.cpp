@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "shared/base/error.h"
+#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
@@ -31,13 +32,12 @@ TEST(Categories, NamesAreOneLine) {
 }
 
 TEST(Categories, DuplicateIdsAreRefused) {
-  try {
-    const CategoryMap map({{.id = 3, .name = "cat"}, {.id = 3, .name = "dog"}});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_STREQ(error.what(), "categories: id 3 appears twice (\"cat\" and \"dog\")");
-  }
+  EXPECT_EQ(
+      refusal_of(ErrorKind::kData,
+                 [] {
+                   const CategoryMap map({{.id = 3, .name = "cat"}, {.id = 3, .name = "dog"}});
+                 }),
+      "categories: id 3 appears twice (\"cat\" and \"dog\")");
 }
 
 TEST(Categories, EqualNamesAreFound) {
