@@ -107,6 +107,7 @@ void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& 
                       std::size_t image_count) {
   if (std::none_of(images.begin(), images.end(), has_no_file)) return;
   constexpr const char* kCorrectNames = "correct --images or the file names in the annotations";
+  // The file that looks like each missing one.
   NamesByKey names = list_by_key(folder);
   std::unordered_map<std::string, std::size_t> helped;  // images by hint
   for (QuarantinedImage& image : images) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
 #include "preprocess/page/data_page.h"
 #include "shared/base/cat.h"

@@ -1,8 +1,6 @@
 #include "preprocess/formats/cifar10.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <limits>
 #include <set>
 

@@ -1,7 +1,6 @@
 #include "preprocess/formats/class_names.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "shared/base/error.h"

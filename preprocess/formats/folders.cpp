@@ -1,7 +1,6 @@
 // Images with one class each: a folder for each class, or a file that tells their classes.
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>

@@ -143,6 +143,7 @@ std::vector<Headline> metrics_of(const DataPageInput& input, const Findings& fou
                       ? "all differ"
                       : cat("repeat one of ", grouped(std::ssize(found.repeats)))});
   if (is_classified(input)) return list;
+  // How well the boxes suit the network.
   if (has_tiles) {
     list.push_back({"cut boxes", percent(share(counts.cut, counts.trainable)),
                     "of those to train on end at a tile's edge"});
@@ -189,6 +190,7 @@ std::vector<Finding> findings_of(const DataPageInput& input, const Findings& fou
   const ManifestCounts& counts = input.manifest.counts;
   std::vector<Finding> list;
   const auto add = [&](const auto&... text) { list.push_back({.text = cat(text...)}); };
+  // What makes annotations or images doubtful comes first.
   for (const std::string& note : set_notes(input.manifest)) add(note, ".");
   if (counts.quarantined > 0) {
     add(grouped(counts.quarantined, "image is", "images are"), " quarantined (",
@@ -201,6 +203,7 @@ std::vector<Finding> findings_of(const DataPageInput& input, const Findings& fou
         " in the set several times with different ", is_classified(input) ? "classes" : "boxes",
         ": some of these annotations are wrong or incomplete.");
   }
+  // Boxes that the network would not learn, with the options that help.
   if (std::string advice = tile_advice(input.facts, input.manifest, found.uncovered);
       !advice.empty()) {
     advice.front() = 'I';
@@ -211,6 +214,7 @@ std::vector<Finding> findings_of(const DataPageInput& input, const Findings& fou
     add(lost, ".");
   }
   if (auto anchors = anchor_finding(input, found)) list.push_back(std::move(*anchors));
+  // Classes, copies, boxes without an area.
   if (found.few > 0) list.push_back(few_finding(input, found));
   if (std::ssize(found.repeats) > found.contradictory) {
     add(grouped(found.repeat_count, "image repeats", "images repeat"),
@@ -410,6 +414,7 @@ std::string render_data_page(const DataPageInput& input) {
       .histograms = {class_histogram(input, found)},
       .tables_title = "Details",
       .tables = {class_table(input, found)}};
+  // The parts that not every set has.
   std::vector<double> boxes, images;
   for (const BoxFacts& box : input.facts.boxes()) boxes.push_back(box.side_px);
   for (const ImageFacts& image : input.facts.images()) {

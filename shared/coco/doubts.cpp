@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/file_spelling.h"

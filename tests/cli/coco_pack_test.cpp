@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"

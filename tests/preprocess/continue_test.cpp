@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "shared/base/hash.h"
 #include "shared/base/output.h"
 #include "shared/base/signals.h"
 #include "tests/preprocess/packed_before.h"

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 
 #include "preprocess/packer.h"
@@ -17,7 +16,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 
 // Boxes of a.jpg and b.jpg, of 40 x 20 pixels.
 struct SmallCsv : SmallSource {
