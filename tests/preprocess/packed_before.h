@@ -56,7 +56,7 @@ class Continue : public testing::Test {
   // Leaves the whole set in the journal, as a process that was killed before it could publish it.
   void pack_unpublished() {
     pack_interrupted(read_manifest(folder_ / "whole").shards.size());
-    for (const char* name : {kIndexFile, kQuarantineFile, kManifestFile}) {
+    for (const char* name : {kIndexFile, kQuarantineFile, "report.html", kManifestFile}) {
       std::filesystem::copy_file(folder_ / "whole/" + name, folder_ / "set/.packing/" + name);
     }
   }
