@@ -27,7 +27,7 @@
 namespace retina {
 namespace {
 
-// What the program does, for the rules of its options.
+// Modes of the program, for the rules of its options.
 constexpr unsigned kPack = 1, kPackCifar10 = 2, kOther = 4;
 
 struct CommandLine {
@@ -259,13 +259,13 @@ void warn_of_small_boxes(const PackResult& result, const std::string& output) {
                                          : result.tile_advice);
 }
 
-void tell_finished(const std::string& name, const Manifest& manifest) {
+void print_finished(const std::string& name, const Manifest& manifest) {
   std::cout << name << ": already finished, " << images_text(manifest.counts) << " in "
             << counted(manifest.shards.size(), "shard") << "\n";
 }
 
-void tell_packed(const std::string& output, const PackResult& result) {
-  if (result.was_finished) return tell_finished(output, result.manifest);
+void print_packed(const std::string& output, const PackResult& result) {
+  if (result.was_finished) return print_finished(output, result.manifest);
   warn_of_bad_images(result.manifest, output);
   warn_of_small_boxes(result, output);
   if (!result.lost_in_tiles.empty()) log_warning(output, ": ", result.lost_in_tiles);
@@ -280,13 +280,13 @@ void tell_packed(const std::string& output, const PackResult& result) {
 
 void pack_set(const PackOptions& options) {
   const PackResult result = pack(options);
-  if (options.part.empty()) return tell_packed(options.output, result);
+  if (options.part.empty()) return print_packed(options.output, result);
   const std::string name = cat(options.output, ": part ", options.part);
-  if (result.was_finished) return tell_finished(name, result.manifest);
+  if (result.was_finished) return print_finished(name, result.manifest);
   std::cout << name << ": packed\n" << describe_counts(result.manifest);
 }
 
-// Of the two sets beside each other.
+// Warns about the two sets beside each other.
 void warn_of_split(const PackOptions& options) {
   std::vector<ShardSet> sets;
   for (const PackOptions& side : options.sets()) sets.emplace_back(side.output, options.scratch);
@@ -317,7 +317,7 @@ int run_pack(const PackOptions& options) {
   return 0;
 }
 
-// Of --split there are two.
+// Merges the parts of a set, or of the two of --split.
 int run_merge(const CommandLine& line) {
   install_stop_signals({.limit_s = kStopLimitS, .ended = "; run the same command again"});
   MergeOptions options{.output = line.merge,
@@ -330,12 +330,12 @@ int run_merge(const CommandLine& line) {
   };
   const std::vector<PackOptions> sides = split.sets();
   if (is_there(split) || !std::any_of(sides.begin(), sides.end(), is_there)) {
-    tell_packed(options.output, merge_parts(options));
+    print_packed(options.output, merge_parts(options));
     return 0;
   }
   for (const PackOptions& side : sides) {
     options.output = side.output;
-    tell_packed(options.output, merge_parts(options));
+    print_packed(options.output, merge_parts(options));
   }
   warn_of_split(split);
   return 0;

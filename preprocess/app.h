@@ -3,7 +3,7 @@
 
 namespace retina {
 
-// What main() returns: 0, or the exit code of the error that was printed.
+// Returns what main() returns: 0, or the exit code of the error that was printed.
 int coco_pack(int argc, const char* const* argv);
 
 }  // namespace retina

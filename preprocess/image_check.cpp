@@ -25,8 +25,8 @@ bool true_if_readable(const Read& read) {
   }
 }
 
-// Whether the image of that name is not that of the set's image number `index_place`. The shard
-// is opened only when there is something to compare with.
+// Returns true if the image of that name is not that of the set's image number `index_place`. The
+// shard is opened only when there is something to compare with.
 bool is_another_image(const SourceImages& images, const std::string& name, const ShardSet& set,
                       std::size_t index_place) {
   if (!images.size_bytes(name)) return false;

@@ -57,16 +57,6 @@ bool is_wanted(const IndexEntry& image, const InspectOptions& options) {
   return false;
 }
 
-// What a person may have meant by a name that no image has.
-std::string look_alike_hint(const ImageIndex& index, const std::string& wanted) {
-  const std::string key = look_alike_key(wanted);
-  for (const IndexEntry& entry : index) {
-    if (look_alike_key(std::string(entry.file_name)) != key) continue;
-    return cat("the set has ", escaped(entry.file_name));
-  }
-  return "file names are those of the annotations";
-}
-
 std::string bbox_text(const RecordAnnotation& annotation) {
   std::string text;
   for (const double number : annotation.bbox) text += (text.empty() ? "" : ", ") + shortest(number);
@@ -92,7 +82,7 @@ std::string describe_set(const ShardSet& set) {
   return cat(text, "\n", text_table(shards), "\n", text_table(categories));
 }
 
-// Of entries that all are wanted by name: those of that very name, or else all.
+// Returns those of the wanted entries that have the very name, or else all.
 std::vector<std::size_t> best_named(const ImageIndex& index, const std::vector<std::size_t>& places,
                                     const std::string& wanted) {
   std::vector<std::size_t> exact;
@@ -103,7 +93,8 @@ std::vector<std::size_t> best_named(const ImageIndex& index, const std::vector<s
   return exact.empty() ? places : exact;
 }
 
-// Where the image is in the index: in a set of tiles, its tiles or the one that is named.
+// Returns the places of the image in the index: in a set of tiles, its tiles or the one that is
+// named.
 std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& options) {
   const auto& index = set.index();
   std::vector<std::size_t> found;
@@ -138,7 +129,7 @@ std::vector<std::size_t> find_image(const ShardSet& set, const InspectOptions& o
   }
   throw Error(ErrorKind::kNoInput, cat(set.folder(), ": ", wanted, " is not in this data set"),
               options.image_file.empty() ? "the image ids are those of the annotation file"
-                                         : look_alike_hint(index, options.image_file));
+                                         : "file names are those of the annotations");
 }
 
 // The tiles of an image.

@@ -5,7 +5,7 @@
 
 namespace retina {
 
-std::string cure_of_unsupported(const DecodeStatus& status, bool is_stretched,
+std::string hint_of_unsupported(const DecodeStatus& status, bool is_stretched,
                                 const ImageBytes& bytes) {
   if (!status.unsupported) return "";
   if (!is_stretched && may_be_stretched(bytes)) return "--stretch 2,98 packs it";

@@ -1,4 +1,4 @@
-// What the makers of records (record_maker.h, tile_maker.h) give to the shard.
+// The results of the makers of records (record_maker.h, tile_maker.h), for the shard.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace retina {
 
-// What became of an image, or of a tile of it.
+// The record of an image or of a tile of it, or the reason why there is none.
 struct MadeRecord {
   Record record{};  // without image: `bytes` has it
   std::string bytes{};
@@ -31,8 +31,9 @@ using PutRecord = std::function<void(MadeRecord)>;
 
 inline constexpr const char* kConvertHint = "--convert packs PNG, TIFF and WebP images";
 
-// The cure of an image of a kind that we do not read, where one is known. Throws as FileReader.
-std::string cure_of_unsupported(const DecodeStatus& status, bool is_stretched,
+// Returns what helps with an image of a kind that we do not read, where that is known. Throws as
+// FileReader.
+std::string hint_of_unsupported(const DecodeStatus& status, bool is_stretched,
                                 const ImageBytes& bytes);
 
 MadeRecord bad_image(const PlannedImage& planned, const FileProblem& problem);

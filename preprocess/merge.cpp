@@ -1,13 +1,10 @@
 #include "preprocess/merge.h"
 
-#include <algorithm>
 #include <deque>
-#include <utility>
 #include <vector>
 
 #include "preprocess/new_set.h"
 #include "preprocess/output_folder.h"
-#include "preprocess/set_page.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -70,28 +67,6 @@ void check_fits(const std::string& output, const PackPart& part, const Manifest&
       cat("remove ", part_folder(output, part), " and pack it with the same options"));
 }
 
-// An image of the parts.
-struct PartImage {
-  std::int64_t id = 0;
-  std::size_t number = 0;  // of the part
-
-  friend auto operator<=>(const PartImage&, const PartImage&) = default;
-};
-
-void check_no_image_is_in_two(const std::string& output, std::vector<PartImage> images) {
-  std::sort(images.begin(), images.end());
-  const auto twice = std::adjacent_find(images.begin(), images.end(),
-                                        [](const PartImage& one, const PartImage& other) {
-                                          return one.id == other.id && one.number != other.number;
-                                        });
-  if (twice == images.end()) return;
-  throw Error(ErrorKind::kData,
-              cat(output, ": image ", twice->id, " is in part ", twice->number, " and in part ",
-                  (twice + 1)->number),
-              cat("remove the folders of both from ", journal_folder(output),
-                  ", pack them again with --part, then merge"));
-}
-
 PackResult publish_parts(const MergeOptions& options, const std::vector<PackPart>& parts) {
   const std::string& output = options.output;
   keep_finished(output, 0);
@@ -110,30 +85,20 @@ PackResult publish_parts(const MergeOptions& options, const std::vector<PackPart
 
   NewSet set(first.categories.size());
   set.facts.emplace(first.categories.size());
-  std::vector<PartImage> images;
   Progress progress("merging", record_count, "records");
   for (const PackPart& part : parts) {
-    const std::size_t record = set.index.size(), bad = set.quarantined.size();
     of_part(output, part, [&] {
       set.add(ShardSet(part_folder(output, part), options.scratch), options.scratch,
               [&] { progress.update(std::ssize(set.index)); });
     });
-    for (std::size_t i = record; i < set.index.size(); ++i) {
-      images.push_back({set.index[i].image_id, part.number});
-    }
-    for (std::size_t i = bad; i < set.quarantined.size(); ++i) {
-      images.push_back({set.quarantined[i].image_id, part.number});
-    }
   }
   progress.finish();
-  check_no_image_is_in_two(output, std::move(images));
   if (set.index.empty()) fail_without_images(set.quarantined, output);
   return publish_new_set(set,
                          {.folder = output, .begun = first, .thread_count = options.thread_count});
 }
 
 PackResult finished(const MergeOptions& options) {
-  restore_data_page({options.output, options.scratch, options.thread_count});
   return {.manifest = ShardSet(options.output, options.scratch).manifest(), .was_finished = true};
 }
 

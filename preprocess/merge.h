@@ -20,7 +20,7 @@ struct MergeOptions {
 // Merges the parts in `output` and publishes the set, or completes what an interrupted merge left,
 // or finds that there is nothing to do. Throws kNoInput (no parts, or not all: names them), kConfig
 // (parts of different input, a set is there, another process works in a part), kData (a damaged
-// part, an image in two parts, no usable image), kIo, kInterrupted.
+// part, no usable image), kIo, kInterrupted.
 PackResult merge_parts(const MergeOptions& options);
 
 // Throws kConfig when `output` has a part of another number of parts.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "preprocess/output_folder.h"
-#include "preprocess/set_page.h"
+#include "preprocess/page/data_page.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -22,6 +22,38 @@ namespace {
 ManifestFile write_file(const std::string& folder, const char* name, const std::string& bytes) {
   write_file_atomically(folder + "/" + name, bytes);
   return {.name = name, .size_bytes = bytes.size(), .xxh3 = xxh3(bytes)};
+}
+
+// Renders the page (page/data_page.h). The set is the product: it is published without its page
+// where that cannot be made, with a warning.
+std::optional<std::string> try_data_page(const NewSet& set, const NewSetOutput& output) {
+  std::unordered_map<std::int64_t, std::size_t> place_of;
+  for (std::size_t i = 0; i < set.index.size(); ++i) place_of.emplace(set.index[i].image_id, i);
+  try {
+    return render_data_page(
+        {.facts = *set.facts,
+         .manifest = set.described(output.begun),
+         .quarantined = set.quarantined,
+         .file_name =
+             [&](std::int64_t id) { return std::string(set.index[place_of.at(id)].file_name); },
+         .thread_count = output.thread_count});
+  } catch (const Error& error) {
+    log_warning("cannot write the data page: ", error.what());
+    return std::nullopt;
+  }
+}
+
+// Writes the page into the journal of `output`, to be published with the set; a failure is a
+// warning. Without a page, the page of an older set in `output` is removed, before the new set
+// takes its place.
+void write_data_page(const std::string& output, const std::optional<std::string>& page) {
+  try {
+    if (page) return write_file_atomically(journal_folder(output) + "/" + kDataPageFile, *page);
+  } catch (const Error& error) {
+    log_warning("cannot write the data page: ", error.what());
+  }
+  const std::string old = output + "/" + kDataPageFile;
+  if (path_exists(old) && is_data_page(old)) remove_file(old);
 }
 
 }  // namespace
@@ -81,17 +113,7 @@ Manifest NewSet::write(const std::string& folder, const Manifest& begun,
 PackResult publish_new_set(const NewSet& set, const NewSetOutput& output) {
   // While the last shard is finished.
   std::optional<std::string> page;
-  if (output.has_page) {
-    std::unordered_map<std::int64_t, std::size_t> place_of;
-    for (std::size_t i = 0; i < set.index.size(); ++i) place_of.emplace(set.index[i].image_id, i);
-    page = try_data_page(
-        {.facts = *set.facts,
-         .manifest = set.described(output.begun),
-         .quarantined = set.quarantined,
-         .file_name =
-             [&](std::int64_t id) { return std::string(set.index[place_of.at(id)].file_name); },
-         .thread_count = output.thread_count});
-  }
+  if (output.has_page) page = try_data_page(set, output);
   output.await_shards();
   // What the set needs is written before its page, which may find the disk full.
   const Manifest manifest = set.write(journal_folder(output.folder), output.begun,

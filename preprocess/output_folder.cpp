@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the journal holds.
+// Names that the journal may hold.
 constexpr const char* kJournalNames =
     "shard-[0-9]+|part-[0-9]+-of-[0-9]+"
     "|(manifest\\.json|index\\.bin|quarantine\\.jsonl|report\\.html)(\\.tmp|\\.old)?"
@@ -40,7 +40,7 @@ std::string name_of_part(const PackPart& part) {
   return name.data();
 }
 
-// Of the files and folders in a folder, in order; none where it cannot be read.
+// Returns the files and folders in a folder, in order; none where it cannot be read.
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code code;

@@ -30,7 +30,7 @@ std::vector<PackPart> begun_parts(const std::string& output);
 // gone.
 void make_finished_folder(const std::string& output, std::size_t shard);
 
-// Whether the journal has a finished shard, a part or a set to publish.
+// Returns true if the journal has a finished shard, a part or a set to publish.
 bool holds_work(const std::string& output);
 
 // Removes all of the journal but the parts and the first `shard_count` finished shards. Errors do
@@ -57,8 +57,8 @@ void check_same_input(const std::string& folder, const Manifest& there, const Ma
 // One of ours, whole or damaged, has our manifest, our index or a journal.
 void check_is_ours(const std::string& output);
 
-// Whether the folder (of ours) holds a set, even a damaged one: without its manifest too, unless a
-// run was interrupted while it published a new one.
+// Returns true if the folder (of ours) holds a set, even a damaged one or without manifest, unless
+// a run was interrupted while it published a new one.
 bool holds_set(const std::string& output);
 
 // The output folder, created if needed, and its lock. One that this object made and that was left
@@ -83,7 +83,7 @@ class OutputFolder {
 // manifest goes first, then its shards, the new files come, the new manifest last. Throws kIo.
 void publish_set(const std::string& output, const Manifest& manifest);
 
-// Whether the journal has the manifest of a whole set.
+// Returns true if the journal has the manifest of a whole set.
 bool is_unpublished(const std::string& output);
 
 // Does that when an interrupted run has left a whole set in the journal; every file is compared

@@ -20,7 +20,7 @@
 namespace retina {
 namespace {
 
-// What equal files have in common, by image: their size and a hash; of most files, which have a
+// Returns what equal files have in common, by image: their size and a hash; of most, which have a
 // size of their own or are missing, none.
 std::vector<std::optional<std::string>> contents_of(const std::vector<ImageInfo>& images,
                                                     const PackOptions& options) {
@@ -184,7 +184,7 @@ PackPlan make_pack_plan(Instances instances, PlanBoxes boxes,
   const auto order =
       permutation(instances.images.size(), {.seed = 0, .use = RandomUse::kShuffle, .stream = 0});
 
-  // Where each image's boxes begin.
+  // The places where the boxes of each image begin.
   std::vector<std::uint32_t> next(order.size());
   for (const std::uint32_t image : boxes.image_of) ++next[image];
   std::uint32_t sum = 0;

@@ -15,7 +15,6 @@
 #include "preprocess/pack_plan.h"
 #include "preprocess/processes.h"
 #include "preprocess/set_builder.h"
-#include "preprocess/set_page.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -51,8 +50,8 @@ void check_output_is_outside(const PackOptions& options) {
               "choose another --output");
 }
 
-// What is known of the manifest before the images are read. COCO's one large file is read later: a
-// finished set only needs its hash.
+// Returns what is known of the manifest before the images are read. COCO's one large file is read
+// later: a finished set only needs its hash.
 Manifest begun_manifest(const PackOptions& options, const std::optional<ReadAnnotations>& read) {
   return {.task = task_of(options.format),
           .annotations_size_bytes = read ? read->size_bytes : file_size_bytes(options.annotations),
@@ -73,7 +72,7 @@ auto with_old_set(const PackOptions& options, const Use& use) {
   }
 }
 
-// What is packed, read and checked.
+// The input of a packing, read and checked.
 struct PackInput {
   Manifest begun{};
   PackPlan plan{};
@@ -99,9 +98,6 @@ std::optional<PackResult> finished_result(const PackOptions& options, const Pack
   if (options.on_bad_image == BadImage::kFail && !quarantined.empty()) {
     fail_on_bad_image(quarantined.front());
   }
-  if (options.part.empty()) {
-    restore_data_page({options.output, options.scratch, options.thread_count()});
-  }
   return PackResult{.manifest = manifest, .was_finished = true};
 }
 
@@ -121,34 +117,19 @@ void warn_of_notes(const PackOptions& options, const PackInput& input) {
   for (const std::string& note : input.begun.notes) log_warning(options.input(), ": ", note);
 }
 
-// Whether it is a folder with files of this ending.
-bool has_files(const std::string& folder, const char* ending) {
-  if (!is_folder(folder)) return false;
-  std::error_code ignored;
-  return std::any_of(
-      std::filesystem::directory_iterator(folder, ignored), {},
-      [&](const auto& entry) { return lower_case(entry.path().extension().string()) == ending; });
-}
-
 // COCO is the default, also for those who did not ask for it.
 void check_format(const PackOptions& options) {
-  if (options.format != AnnotationFormat::kCoco) return;
   const std::string& path = options.annotations;
   const std::string suffix = lower_case(std::filesystem::path(path).extension().string());
-  const char* format = suffix == ".csv"                        ? "csv"
-                       : suffix == ".yaml" || suffix == ".yml" ? "yolo"
-                       : suffix == ".geojson"                  ? "xview"
-                       : suffix == ".xml"
-                           ? "voc and the folder of such files (of CVAT, export COCO 1.0),"
-                       : has_files(path, ".xml") ? "voc"
-                       : has_files(path, ".txt") ? "dota, or yolo with a data.yaml,"
-                                                 : nullptr;
-  if (format == nullptr && !is_folder(path)) return;
+  constexpr const char* kOtherFormats[] = {".csv", ".yaml", ".yml", ".geojson", ".xml"};
+  const bool is_other =
+      is_folder(path) || std::find(std::begin(kOtherFormats), std::end(kOtherFormats), suffix) !=
+                             std::end(kOtherFormats);
+  if (options.format != AnnotationFormat::kCoco || !is_other) return;
   throw Error(ErrorKind::kData,
               cat(path, is_folder(path) ? ": is a folder" : ": does not have a .json extension",
                   ", want COCO's instances JSON"),
-              format == nullptr ? "make one file of those of each image, as labelme writes them"
-                                : cat("give --format ", format, " where it is that"));
+              "give --format voc, csv, yolo, xview or dota where it is that");
 }
 
 // Parts that others have packed go with --overwrite alone.

@@ -120,7 +120,7 @@ std::optional<FileProblem> RecordMaker::convert(std::string& file, int orientati
   if (!problem.empty()) {
     return FileProblem{.kind = status.unsupported ? "format" : "damaged",
                        .reason = problem,
-                       .hint = cure_of_unsupported(status, stretch.has_value(), ImageBytes(file))};
+                       .hint = hint_of_unsupported(status, stretch.has_value(), ImageBytes(file))};
   }
   if (options_.encoding == ImageEncoding::kJpeg &&
       std::max(pixels_.width, pixels_.height) > kMaxJpegSidePx) {

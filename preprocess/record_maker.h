@@ -25,19 +25,20 @@ class RecordMaker {
   // read, and as TileMaker.
   void make(const PlannedImage& planned, std::size_t first_tile, const PutRecord& put);
 
-  // Why the image is to be quarantined; nothing for one that can be packed. Throws as make().
+  // Returns why the image is to be quarantined; nothing for one that can be packed. Throws as
+  // make().
   std::optional<QuarantinedImage> fault_of(const PlannedImage& planned);
 
  private:
   MadeRecord make_whole(const PlannedImage& planned);
   std::optional<FileProblem> make_into(MadeRecord& made, const PlannedImage& planned);
-  // What is wrong with the image; else `file` is what to store, with its size and encoding in
-  // `record`, and pixels_ hold the image where it was decoded.
+  // Returns what is wrong with the image; else `file` is what to store, with its size and encoding
+  // in `record`, and pixels_ hold the image where it was decoded.
   std::optional<FileProblem> check_image(std::string& file, Record& record);
   std::optional<FileProblem> check_jpeg(std::string& file, int orientation, Record& record);
   std::optional<FileProblem> convert(std::string& file, int orientation, Record& record);
   std::string shrink_image(Record& record);
-  // What to store of an image that was made here.
+  // Returns the bytes to store of an image that was made here.
   std::string encode(const Image& image, ChromaSize chroma, Record& record) const;
 
   ManifestOptions options_;

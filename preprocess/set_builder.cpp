@@ -30,8 +30,8 @@
 namespace retina {
 namespace {
 
-// Where the shards of `output` are built: `scratch`, or, where the output's file system cannot map
-// files, a default, with a warning; empty: in its journal, which is made.
+// Returns the folder to build the shards of `output` in: `scratch`, or, where the output's file
+// system cannot map files, a default, with a warning; empty: in its journal, which is made.
 std::string building_folder(const std::string& scratch, const std::string& output) {
   make_folder(journal_folder(output));
   if (!scratch.empty() || can_map_files(journal_folder(output))) return scratch;
@@ -73,9 +73,8 @@ class SetBuilder {
     reuse_finished_shards();
     const std::size_t reused = set_.shards.size();
     if (next_image_ < plan_.images.size()) make_shards();
-    name_look_alikes(set_.quarantined, options_.images_folder());
-    tell_respelled();
-    keep_common_folders(set_.quarantined, plan_.images.size());
+    name_look_alikes(set_.quarantined, options_.images_folder(), plan_.images.size());
+    warn_of_respelled();
     // A part may have none.
     if (set_.index.empty() && options_.part.empty()) {
       fail_without_images(set_.quarantined, options_.images);
@@ -125,8 +124,8 @@ class SetBuilder {
              " finished, image ", next_image_, " of ", plan_.images.size());
   }
 
-  // Whether the folder holds the next finished shard, which is then the next of this packing. With
-  // --on-bad-image fail, one before which images were quarantined is packed again.
+  // Returns true if the folder holds the next finished shard, which is then the next of this
+  // packing. With --on-bad-image fail, one before which images were quarantined is packed again.
   bool reuse(const std::string& folder) {
     if (!path_exists(folder + "/" + kManifestFile)) return false;
     const std::size_t done = set_.index.size();
@@ -223,7 +222,7 @@ class SetBuilder {
                counted(open_shard(), "shard"), ", ", set_.quarantined.size(), " quarantined");
   }
 
-  void tell_respelled() const {
+  void warn_of_respelled() const {
     if (respelled_count_ == 0) return;
     log_warning(options_.images, ": ", counted(respelled_count_, "file was", "files were"),
                 " found under a different spelling from the annotations (", first_respelled_, ")");
@@ -270,7 +269,7 @@ class SetBuilder {
   void await_finished_shard() {
     if (finishing_.valid()) set_.shards.push_back(finishing_.get());
   }
-  // Where another error is to be told.
+  // Ignores its errors: another one is reported.
   void await_finished_shard_or_none() {
     try {
       await_finished_shard();
@@ -284,8 +283,7 @@ class SetBuilder {
   void quarantine(const QuarantinedImage& bad) {
     if (options_.on_bad_image == BadImage::kFail) {
       std::vector<QuarantinedImage> first = {bad};
-      name_look_alikes(first, options_.images_folder());
-      keep_common_folders(first, plan_.images.size());
+      name_look_alikes(first, options_.images_folder(), plan_.images.size());
       fail_on_bad_image(first.front());
     }
     log_debug(bad.file_name, ": quarantined: ", bad.reason);

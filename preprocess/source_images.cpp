@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <system_error>
 #include <unordered_map>
 
@@ -48,55 +47,6 @@ NamesByKey list_by_key(const std::string& folder) {
     names[look_alike_key(name)].push_back(name);
   }
   return names;
-}
-
-std::string folder_of(const std::string& name) {
-  return name.substr(0, name.size() - last_part(name).size());
-}
-
-std::string ending_of(const std::string& name) {
-  return fs::path(name).extension().string();
-}
-
-// How two names differ: the lower the rank, the likelier they mean the same file.
-struct Difference {
-  bool in_folder = false, in_ending = false, in_letters = false;
-
-  Difference(const std::string& wanted, const std::string& found)
-      : in_folder(folder_of(wanted) != folder_of(found)),
-        in_ending(ending_of(wanted) != ending_of(found)),
-        in_letters(fs::path(last_part(wanted)).stem() != fs::path(last_part(found)).stem()) {}
-
-  int rank() const { return (in_folder ? 4 : 0) + (in_ending ? 2 : 0) + (in_letters ? 1 : 0); }
-};
-
-constexpr const char* kCorrectFolders = "correct the folders of the file names in the annotations";
-
-// The cure of a name in the annotations, both as plain_spelling(), in words that are the same for
-// all images that it helps.
-std::string cure_of(const std::string& wanted, const std::string& found,
-                    const std::string& folder) {
-  const Difference difference(wanted, found);
-  if (difference.rank() == 0) {
-    return "correct the file names in the annotations, or rename the files: their accents have "
-           "another Unicode form";
-  }
-  if (!difference.in_folder) {
-    return difference.in_ending && !difference.in_letters
-               ? "correct the endings of the file names in the annotations"
-               : "correct the file names in the annotations, or rename the files: capital letters "
-                 "and accents count";
-  }
-  const std::string there = folder_of(found), said = folder_of(wanted);
-  const bool is_below = !wanted.starts_with('/') && there.ends_with(said);
-  if (is_below && !difference.in_ending && !difference.in_letters) {
-    fs::path below = fs::path(folder) / there.substr(0, there.size() - said.size());
-    return cat("give --images ", below.parent_path().string());
-  }
-  return said.ends_with("/" + there) || there.empty()
-             ? cat("remove \"", escaped(said.substr(0, said.size() - there.size())),
-                   "\" from the file names in the annotations")
-             : kCorrectFolders;
 }
 
 }  // namespace
@@ -153,38 +103,38 @@ std::optional<std::uint64_t> SourceImages::size_bytes(const std::string& name) c
   }
 }
 
-void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder) {
+void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder,
+                      std::size_t image_count) {
   if (std::none_of(images.begin(), images.end(), has_no_file)) return;
+  constexpr const char* kCorrectNames = "correct --images or the file names in the annotations";
+  // The file that looks like each missing one.
   NamesByKey names = list_by_key(folder);
+  std::unordered_map<std::string, std::size_t> helped;  // images by hint
   for (QuarantinedImage& image : images) {
     if (!has_no_file(image)) continue;
     const auto alike = names.find(look_alike_key(image.file_name));
-    if (alike == names.end()) continue;
-    const std::string wanted = plain_spelling(image.file_name);
-    std::vector<std::pair<int, std::string>> ranked;
-    for (const std::string& name : alike->second) {
-      ranked.emplace_back(Difference(wanted, plain_spelling(name)).rank(), name);
+    if (alike == names.end()) {
+      --image_count;  // nothing helps
+      continue;
     }
-    const auto& [rank, found] = *std::min_element(ranked.begin(), ranked.end());
-    if (found == image.file_name) continue;  // it has just come
-    const auto count =
-        std::count_if(ranked.begin(), ranked.end(),
-                      [&, best = rank](const auto& one) { return one.first == best; });
-    image.reason += cat("; the folder has ", escaped(found),
-                        count > 1 ? cat(" and ", count - 1, " more of this name") : "");
-    image.hint = count > 1 ? kCorrectFolders : cure_of(wanted, plain_spelling(found), folder);
+    const auto& found = alike->second;
+    const std::string& first = *std::min_element(found.begin(), found.end());
+    if (first == image.file_name) continue;  // it has just come
+    image.reason +=
+        cat("; the folder has ", escaped(first),
+            found.size() > 1 ? cat(" and ", found.size() - 1, " more of this name") : "");
+    image.hint = kCorrectNames;
+    if (found.size() == 1 && first.ends_with("/" + image.file_name)) {
+      const std::string below = first.substr(0, first.size() - image.file_name.size() - 1);
+      image.hint = cat("give --images ", (fs::path(folder) / below).string());
+    }
+    ++helped[image.hint];
+  }
+  // Another folder that has only a few of the images would lose the others.
+  for (QuarantinedImage& image : images) {
+    const auto hint = helped.find(image.hint);
+    if (hint != helped.end() && hint->second * 10 < image_count * 9) image.hint = kCorrectNames;
   }
 }
 
-void keep_common_folders(std::vector<QuarantinedImage>& images, std::size_t image_count) {
-  std::map<std::string, std::size_t> helped;
-  for (const QuarantinedImage& image : images) {
-    ++helped[image.hint];
-    if (has_no_file(image) && image.hint.empty()) --image_count;
-  }
-  for (QuarantinedImage& image : images) {
-    const bool is_folder = image.hint.starts_with("give --images");
-    if (is_folder && helped[image.hint] * 10 < image_count * 9) image.hint = kCorrectFolders;
-  }
-}
 }  // namespace retina

@@ -39,14 +39,15 @@ class SourceImages {
   // Finds the image's file without reading it. A problem where ImageFolder::find has one.
   std::optional<FileProblem> find(const std::string& name, FoundFile& out) const;
 
-  // Of SourceImage::bytes; nothing where no file holds the image, or that cannot be determined.
+  // Returns the size of SourceImage::bytes; nothing where no file holds the image, or that cannot
+  // be determined.
   std::optional<std::uint64_t> size_bytes(const std::string& name) const;
 
   // ImageFolder's.
   Error gone() const { return folder_.gone(); }
 
  private:
-  // Where an image lies; all of the file without an offset.
+  // The place of an image; all of the file without an offset.
   struct Place {
     FoundFile file{};
     std::optional<std::uint64_t> offset_bytes{};
@@ -59,15 +60,12 @@ class SourceImages {
   AnnotationFormat format_;
 };
 
-// Somebody may have written an image's name in another way: in other letters' case, with another
-// ending, in another folder. Names in the reason of each image of kind "missing" or "name" the file
-// that looks like it, and the cure in its hint. The folder is listed once, for ten seconds at most:
-// some mounts take half an hour. Nothing changes where the listing finds none, or fails.
-void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder);
-
-// Then, for a whole set: another --images that has only a few of the images would lose the others,
-// so it is proposed where it has nearly all of those that are anywhere. `image_count`: of all that
-// the annotations list.
-void keep_common_folders(std::vector<QuarantinedImage>& images, std::size_t image_count);
+// Names in the reason of each image of kind "missing" or "name" the file that looks like it: in
+// other letters' case, with another ending, in another folder. The hint proposes another --images
+// where that has nearly all of the `image_count` images of the annotations that are anywhere. The
+// folder is listed once, for ten seconds at most: some mounts take half an hour. Nothing changes
+// where the listing finds none, or fails.
+void name_look_alikes(std::vector<QuarantinedImage>& images, const std::string& folder,
+                      std::size_t image_count);
 
 }  // namespace retina

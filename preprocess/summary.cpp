@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <utility>
 
+#include "preprocess/page/data_page.h"
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/printable.h"
@@ -19,20 +18,15 @@ std::uint64_t total_bytes(const Manifest& manifest) {
   return bytes;
 }
 
-// So many different cures are told: a folder of many mistakes has its list.
-constexpr std::size_t kToldHints = 3;
+// Most hints that are printed: a folder of many mistakes has its list.
+constexpr std::size_t kShownHints = 3;
 
 std::string quarantine_by_kind(const std::string& output) {
   const std::string path = output + "/" + kQuarantineFile;
   const std::vector<QuarantinedImage> all = decode_quarantine(read_file(path), path);
-  std::map<std::string, int> count_of;
-  for (const QuarantinedImage& bad : all) ++count_of[bad.kind];
-  std::string text;
-  for (const auto& [kind, count] : count_of)
-    text += cat(text.empty() ? "" : ", ", kind, " ", count);
-  text = cat("  quarantined   ", text, "; see ", path, "\n");
+  std::string text = cat("  quarantined   ", kinds_text(all), "; see ", path, "\n");
   const std::vector<HintCount> hints = count_hints(all);
-  for (std::size_t i = 0; i < std::min(hints.size(), kToldHints); ++i) {
+  for (std::size_t i = 0; i < std::min(hints.size(), kShownHints); ++i) {
     text += cat("  hint          ", hints[i].hint, " (", hints[i].count,
                 hints[i].count == 1 ? " image)\n" : " images)\n");
   }

@@ -34,7 +34,7 @@ struct Tally {
   std::set<std::int64_t> degenerate_of_image_{};
 };
 
-// Whether the box ends at an edge of its tile that is not the image's.
+// Returns true if the box ends at an edge of its tile that is not the image's.
 bool is_cut(const RecordAnnotation& annotation, const Record& record);
 
 // The index entry of a record at (shard, place).

@@ -120,7 +120,7 @@ std::optional<FileProblem> TileMaker::check_pixels(const PlannedImage& planned,
     return FileProblem{
         .kind = status.unsupported ? "format" : "damaged",
         .reason = problem,
-        .hint = cure_of_unsupported(status, !options_.stretch.empty(), ImageBytes(file))};
+        .hint = hint_of_unsupported(status, !options_.stretch.empty(), ImageBytes(file))};
   };
   if (auto problem = problem_now()) return problem;
   const ImageSize size{.width = reader.width(), .height = reader.height()};

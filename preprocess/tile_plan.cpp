@@ -31,7 +31,7 @@ Side clipped_side(double begin, double length, const Span& tile) {
   return {from, std::min(end, tile.end) - tile.begin - from};
 }
 
-// Whether the tile has the point of the image nearest to `at`.
+// Returns true if the tile has the point of the image nearest to `at`.
 bool has_nearest(double at, const Span& tile, int image_px) {
   const double nearest = std::clamp(at, 0.0, image_px - 1.0);
   return nearest >= tile.begin && nearest < tile.end;

@@ -17,9 +17,9 @@ inline TileGrid grid_of(const TileRule& rule) {
   return {.side_px = rule.side_px, .overlap = rule.overlap};
 }
 
-// What a tile shows of `annotations`, in their order and in the tile's pixels. A box belongs to the
-// tile as far as it is visible there: the share of the box's own area inside the image that lies
-// inside the tile.
+// Returns what a tile shows of `annotations`, in their order and in the tile's pixels. A box
+// belongs to the tile as far as it is visible there: the share of the box's own area inside the
+// image that lies inside the tile.
 //   at least `visibility`   the box, clipped to the tile; its area times the share
 //   less, but some          the same, is_partial
 //   nothing                 not in the tile
@@ -30,7 +30,7 @@ std::vector<RecordAnnotation> annotations_in_tile(std::span<const RecordAnnotati
                                                   const ImageSize& image, const TileRect& tile,
                                                   double visibility);
 
-// Whether a tile without any box is among the share of them that is kept: xxh3 of the image's file
+// Returns true if a tile without any box is among the share that is kept: xxh3 of the image's file
 // name and the tile's corner decides, so the same ones are kept in whatever set the image is.
 bool keeps_empty_tile(const std::string& file_name, const TileRect& tile, double share);
 

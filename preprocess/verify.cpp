@@ -8,7 +8,6 @@
 
 #include "preprocess/ordered_streams.h"
 #include "preprocess/tally.h"
-#include "preprocess/tile_check.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
@@ -25,7 +24,7 @@
 namespace retina {
 namespace {
 
-// What a decode thread found out about one record.
+// The findings of a decode thread about one record.
 struct CheckedRecord {
   Record record{};  // without image
   std::string problem{};
@@ -40,7 +39,6 @@ class Verifier {
   VerifyResult run() {
     if (!read_the_manifest()) return result_;
     tally_ = std::make_unique<Tally>(manifest_.categories.size());
-    if (manifest_.options.tile) tiles_.emplace(*manifest_.options.tile);
     if (remote_) {
       copies_.emplace(*remote_, manifest_.shards, options_.scratch);
     } else {
@@ -53,12 +51,7 @@ class Verifier {
     result_.task = manifest_.task;
     result_.counts = tally_->counts;
     if (shards_whole_ && result_.problem_count == 0) check_counts();
-    if (tiles_ && result_.problem_count == 0) {
-      for (const std::string& problem : tiles_->problems()) {
-        report(cat(options_.folder, ": ", problem));
-      }
-    }
-    if (has_index_ && !tiles_) check_image_ids();
+    if (has_index_ && !manifest_.options.tile) check_image_ids();
     return result_;
   }
 
@@ -186,7 +179,6 @@ class Verifier {
       work.take();  // its end
       if (checked.problem.empty()) {
         tally_->add(checked.record);
-        if (tiles_) tiles_->add(checked.record);
       } else {
         progress.clear();
         report(checked.problem);
@@ -254,7 +246,6 @@ class Verifier {
   std::optional<ShardCopies> copies_{};  // of a URL's shards
   Manifest manifest_{};
   std::unique_ptr<Tally> tally_{};
-  std::optional<TileCheck> tiles_{};
   ImageIndex index_{};
   bool has_index_ = false, shards_whole_ = true;
 };

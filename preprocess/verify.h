@@ -26,12 +26,11 @@ struct VerifyResult {
 
 // In this order: the manifest's own hash; size and hash of every file in it; the quarantine list;
 // the index; of every record header, payload, annotations, index entry, JPEG data and image size;
-// the counts; of a set of tiles, whether they make up their images (TileCheck), of others, whether
-// an image is there twice. Finds any flipped bit in any file of the manifest: each lies under a
-// whole-file hash. Other files in the folder, such as the page, are not looked at. Damage is a
-// result, not an exception. Throws kNoInput when the folder holds no part of a data set, or a file
-// of the URL is not there or may not be read; kData when the set is of a newer version, or the
-// URL's manifest is none.
+// the counts; of a set without tiles, whether an image is there twice. Finds any flipped bit in any
+// file of the manifest: each lies under a whole-file hash. Other files in the folder, such as the
+// page, are not looked at. Damage is a result, not an exception. Throws kNoInput when the folder
+// holds no part of a data set, or a file of the URL is not there or may not be read; kData when the
+// set is of a newer version, or the URL's manifest is none.
 VerifyResult verify_shards(const VerifyOptions& options);
 
 }  // namespace retina

@@ -35,20 +35,10 @@ std::string AnnotationFiles::read(const std::string& path, const std::string& na
   return decode_text(std::move(text), where, path);
 }
 
-void AnnotationFiles::read_pieces(const std::string& path, const std::string& name,
-                                  std::size_t piece_bytes,
-                                  const std::function<void(std::string_view)>& take) {
-  Hasher content;
-  FileReader file(path);
-  std::string piece(piece_bytes, '\0');
-  while (const std::size_t got = file.read(piece.data(), piece.size())) {
-    content.update(piece.data(), got);
-    size_bytes_ += got;
-    take(std::string_view(piece).substr(0, got));
-  }
-  const std::string digest = hex64(content.digest());
+void AnnotationFiles::add_file(const std::string& path, const std::string& name) {
+  const std::string digest = hex64(xxh3_file(path));
   add(name, digest);
-  size_bytes_ -= digest.size();
+  size_bytes_ += file_size_bytes(path) - digest.size();
 }
 
 std::vector<TextLine> AnnotationFiles::read_lines(const std::string& path,
@@ -68,7 +58,8 @@ std::vector<TextLine> AnnotationFiles::read_lines(const std::string& path,
 }
 
 void fail_line(const FileLine& at, const std::string& problem) {
-  throw Error(ErrorKind::kData, cat(at.path, ": line ", at.number, ": ", problem));
+  throw Error(ErrorKind::kData,
+              cat(at.path, at.number > 0 ? cat(": line ", at.number) : "", ": ", problem));
 }
 
 void require_first(FirstLines& lines, const std::string& text, const FileLine& at,
@@ -99,15 +90,14 @@ std::int64_t parse_whole(std::string_view text, const char* field, const FileLin
   return static_cast<std::int64_t>(number);
 }
 
-std::vector<std::string> split_csv(std::string_view line, char separator, bool* is_open) {
+std::vector<std::string> split_csv(std::string_view line, char separator) {
   std::vector<std::string> fields(1);
-  bool quoted = false, begins_quoted = false;
+  bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
       fields.back() += line[++i];
     } else if (c == '"') {
-      begins_quoted = !quoted && fields.back().empty();
       quoted = !quoted;
     } else if (c == separator && !quoted) {
       fields.emplace_back();
@@ -115,7 +105,6 @@ std::vector<std::string> split_csv(std::string_view line, char separator, bool* 
       fields.back() += c;
     }
   }
-  if (is_open != nullptr) *is_open = quoted && begins_quoted;
   return fields;
 }
 

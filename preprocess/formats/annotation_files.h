@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -34,10 +33,9 @@ class AnnotationFiles {
   // The lines that are not blank, in UTF-8, without their ends, be those "\n", "\r\n" or "\r".
   // Throws as require_utf8().
   std::vector<TextLine> read_lines(const std::string& path, const std::string& name);
-  // Gives the file to `take` in pieces of `piece_bytes`, the last one maybe shorter.
-  void read_pieces(const std::string& path, const std::string& name, std::size_t piece_bytes,
-                   const std::function<void(std::string_view)>& take);
-  // What is known without a file.
+  // Hashes a file that is read elsewhere.
+  void add_file(const std::string& path, const std::string& name);
+  // Hashes what is known without a file.
   void add(const std::string& name, std::string_view text);
 
   std::uint64_t size_bytes() const { return size_bytes_; }
@@ -56,10 +54,10 @@ Instances read_dota(const AnnotationSource& source, AnnotationFiles& files);
 ReadAnnotations read_folders(const AnnotationSource& source, AnnotationFiles& files);
 ReadAnnotations read_cifar10(const AnnotationSource& source, AnnotationFiles& files);
 
-// Where in a file something is said.
+// A place in a file, for messages.
 struct FileLine {
   const std::string& path;
-  std::size_t number = 0;  // from 1
+  std::size_t number = 0;  // from 1; 0: the path says it all
 };
 
 // Throws kData: "FILE: line 17: PROBLEM".
@@ -81,9 +79,7 @@ std::int64_t parse_whole(std::string_view text, const char* field, const FileLin
                          std::int64_t least);
 
 // A line's fields, where separators are not inside quotes; "" inside quotes is a quote (RFC 4180).
-// Sets `is_open` where the last field begins with a quote that nothing closes.
-std::vector<std::string> split_csv(std::string_view line, char separator = ',',
-                                   bool* is_open = nullptr);
+std::vector<std::string> split_csv(std::string_view line, char separator = ',');
 
 // Returns what stands between white space.
 std::vector<std::string> words_of(std::string_view text);

@@ -16,7 +16,7 @@ enum class AnnotationFormat {
   kCoco,   // instances JSON
   kVoc,    // Pascal VOC's XML files, one an image (Everingham et al. 2010): their folder
            // Annotations, or a list ImageSets/Main/NAME.txt beside it, a name without .xml a line
-  kCsv,    // a line a box: keras-retinanet's, DeepForest's, Open Images', see csv_layout.h
+  kCsv,    // a line a box: keras-retinanet's, DeepForest's, Open Images', see csv.cpp
   kYolo,   // Ultralytics' data.yaml; a text file an image beside the images
   kXview,  // xView's GeoJSON, a feature a box (Lam et al. 2018)
   kDota,   // DOTA's folder labelTxt (Xia et al. 2018): a text file an image, boxes by four corners
@@ -31,7 +31,7 @@ inline const Choices<AnnotationFormat> kAnnotationFormats = {
     {"xview", AnnotationFormat::kXview},     {"dota", AnnotationFormat::kDota},
     {"folders", AnnotationFormat::kFolders}, {"cifar10", AnnotationFormat::kCifar10}};
 
-// What a set of this format is for.
+// Returns the task that a set of this format is for.
 Task task_of(AnnotationFormat format);
 
 struct AnnotationSource {
@@ -58,7 +58,7 @@ struct ReadAnnotations {
   std::uint64_t size_bytes = 0, xxh3 = 0;
 };
 
-// What a source says that is not COCO's JSON, which read_instances() reads. Boxes become [x1, y1,
+// Reads a source that is not COCO's JSON, which read_instances() reads. Boxes become [x1, y1,
 // x2 - x1, y2 - y1] in pixels, areas are theirs, of CSV what a column says is a crowd and else
 // nothing. Ids are 1, 2, ... of images by name and of boxes by image and line; of classes without
 // `classes` 1, 2, ... by name, of VOC's among those of all its XML files, whatever the list; of
@@ -73,7 +73,7 @@ struct ReadAnnotations {
 // skipped is told in the log.
 //
 // XML and YAML are decoded from what they declare, see text_encoding.h; other names must be UTF-8.
-// What is_dropping() is never read. VOC's images go by <filename>, and without it by the XML
+// Files that is_dropping() are never read. VOC's images go by <filename>, and without it by the XML
 // file's name.
 //
 // Of xView, boxes whose type_id is not in `classes`, and without it those of 75 and 82, which are

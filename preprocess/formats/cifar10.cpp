@@ -1,8 +1,6 @@
 #include "preprocess/formats/cifar10.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <limits>
 #include <set>
 
@@ -22,7 +20,6 @@ namespace fs = std::filesystem;
 constexpr const char* kTestBatch = "test_batch.bin";
 constexpr const char* kNamesFile = "batches.meta.txt";
 constexpr std::size_t kClassCount = 10;
-constexpr std::size_t kRecordsOfPiece = 512;
 constexpr const char* kHint =
     "give --images the folder cifar-10-batches-bin of CIFAR-10's binary version";
 
@@ -33,14 +30,7 @@ std::vector<std::string> published_names() {
 
 std::vector<std::string> read_class_names(const std::string& path, AnnotationFiles& files) {
   if (!path_exists(path)) return published_names();
-  std::vector<std::string> names;
-  for (const auto& [text, number] : files.read_lines(path, kNamesFile)) {
-    const std::string name(trimmed(text));
-    if (std::find(names.begin(), names.end(), name) != names.end()) {
-      fail_line({path, number}, cat("class \"", escaped(name), "\" appears twice"));
-    }
-    names.push_back(name);
-  }
+  std::vector<std::string> names = class_lines(path, files.read_lines(path, kNamesFile));
   if (names.size() != kClassCount) {
     throw Error(ErrorKind::kData, cat(path, ": has another number of class names (got ",
                                       names.size(), ", want ", kClassCount, ")"));
@@ -71,26 +61,24 @@ std::vector<std::string> training_batches(const std::string& folder) {
 
 void read_batch(const std::string& path, const std::string& name, AnnotationFiles& files,
                 ReadAnnotations& out) {
-  std::uint64_t record = 0;
-  files.read_pieces(path, name, kRecordsOfPiece * kCifar10RecordBytes, [&](std::string_view piece) {
-    if (piece.size() % kCifar10RecordBytes != 0) {
+  if (const std::uint64_t bytes = file_size_bytes(path); bytes % kCifar10RecordBytes != 0) {
+    throw Error(ErrorKind::kData,
+                cat(path, ": is not a whole number of records (got ", bytes,
+                    " bytes, want a multiple of ", kCifar10RecordBytes, ")"),
+                "unpack or download CIFAR-10's binary version again");
+  }
+  files.add_file(path, name);
+  const std::string batch = read_file(path);
+  for (std::size_t record = 0; record < batch.size() / kCifar10RecordBytes; ++record) {
+    const int label = static_cast<unsigned char>(batch[record * kCifar10RecordBytes]);
+    if (label >= static_cast<int>(kClassCount)) {
       throw Error(ErrorKind::kData,
-                  cat(path, ": is not a whole number of records (got ",
-                      record * kCifar10RecordBytes + piece.size(), " bytes, want a multiple of ",
-                      kCifar10RecordBytes, ")"),
-                  "unpack or download CIFAR-10's binary version again");
+                  cat(path, ": record ", record, ": the label is out of range (got ", label,
+                      ", want 0..", kClassCount - 1, ")"));
     }
-    for (; !piece.empty(); piece.remove_prefix(kCifar10RecordBytes), ++record) {
-      const int label = static_cast<unsigned char>(piece.front());
-      if (label >= static_cast<int>(kClassCount)) {
-        throw Error(ErrorKind::kData,
-                    cat(path, ": record ", record, ": the label is out of range (got ", label,
-                        ", want 0..", kClassCount - 1, ")"));
-      }
-      add_image(out.instances, {.file_name = cifar10_image_name(name, record)});
-      out.image_labels.push_back(label);
-    }
-  });
+    add_image(out.instances, {.file_name = cifar10_image_name(name, record)});
+    out.image_labels.push_back(label);
+  }
 }
 
 }  // namespace

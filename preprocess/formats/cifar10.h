@@ -18,7 +18,7 @@ inline constexpr std::size_t kCifar10RecordBytes = 1 + kCifar10ImageBytes;
 
 std::string cifar10_image_name(const std::string& batch_file, std::uint64_t record);
 
-// Where an image of that name lies, kCifar10ImageBytes long; nothing for another name.
+// The place of an image of that name, kCifar10ImageBytes long; nothing for another name.
 struct Cifar10Place {
   std::string batch_file{};
   std::uint64_t offset_bytes = 0;

@@ -1,7 +1,6 @@
 #include "preprocess/formats/class_names.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "shared/base/error.h"
@@ -46,7 +45,7 @@ ClassIds::ClassIds(const AnnotationSource& source, const std::set<std::string>& 
   if (!read_names(lines) && !read_descriptions(lines)) read_ids(lines);
 }
 
-// Whether no line has a second field.
+// Returns false if a line has a second field.
 bool ClassIds::read_names(const std::vector<TextLine>& lines) {
   const bool has_fields = std::any_of(lines.begin(), lines.end(), [](const TextLine& line) {
     return split_csv(line.text).size() > 1;
@@ -127,7 +126,7 @@ void BoxClasses::set_ids(const AnnotationSource& source, AnnotationFiles& files,
   }
 }
 
-void tell_difficult(const std::string& path, std::int64_t count) {
+void report_difficult(const std::string& path, std::int64_t count) {
   if (count == 0) return;
   log_info(
       path, ": ",

@@ -60,11 +60,11 @@ class BoxClasses {
   std::vector<Named> named_{};  // by box
 };
 
-// Tells how many boxes are marked difficult, if any.
-void tell_difficult(const std::string& path, std::int64_t count);
+// Logs how many boxes are marked difficult, if any.
+void report_difficult(const std::string& path, std::int64_t count);
 
-// Tells in the log of slips of the pen, which split a class in two; with the number of `counted`
-// ("boxes", "images") by category id. `path` begins the message.
+// Warns of class names that look alike: slips of the pen split a class in two. `path` begins the
+// message, which has the number of `counted` ("boxes", "images") by category id.
 void warn_of_alike_classes(const std::string& path, const Categories& categories,
                            std::map<std::int64_t, std::int64_t> count_of, const char* counted);
 

@@ -1,85 +1,239 @@
 // Boxes of a CSV file, a line a box.
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "preprocess/formats/class_names.h"
-#include "preprocess/formats/csv_layout.h"
 #include "preprocess/formats/image_names.h"
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
-#include "shared/base/file_spelling.h"
-#include "shared/base/image_folder.h"
+#include "shared/base/file.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
+#include "shared/base/text_encoding.h"
 
 namespace retina {
 namespace {
 
-constexpr double kMostShare = 1.1;  // boxes drawn by hand reach beyond their image
+// How a line gives its box.
+enum class CsvBox {
+  kCorners,        // x1, y1, x2, y2
+  kCornerAndSize,  // x, y, width, height
+  kCentreAndSize,  // x and y of the centre, width, height
+  kList,           // "[x, y, width, height]" in one column, as Kaggle's sets have it
+};
 
-// The files that lines name. A name without an image's ending is that of the image that has one,
-// and of an address with a host or bucket the end counts.
-class CsvImageNames {
+// A column's number from 0 and its name in messages.
+struct CsvColumn {
+  int number = -1;
+  std::string name{};
+  bool is_there() const { return number >= 0; }
+
+  // Returns its field, without white space at either end and the apostrophe that made a formula
+  // text; nothing where there is no such column.
+  std::string of(const std::vector<std::string>& fields) const {
+    const auto place = static_cast<std::size_t>(number);
+    if (!is_there() || place >= fields.size()) return "";
+    const std::string_view text = trimmed(fields[place]);
+    return std::string(text.substr(text.starts_with('\'') && begins_formula(text) ? 1 : 0));
+  }
+};
+
+// The meaning of a file's columns, by its header line or by what files without one have.
+struct CsvLayout {
+  char separator = ',';
+  bool has_header = false;  // the first line that is not blank
+  std::size_t column_count = 0;
+  CsvBox box = CsvBox::kCorners;
+  std::vector<CsvColumn> coordinates{};  // in the order of `box`
+  // Boxes are shares of the image's sides whatever their values, as Open Images has them; of other
+  // files their values tell.
+  bool has_shares = false;
+  CsvColumn image{}, label{}, width{}, height{};  // the last two: the image's sides
+  CsvColumn angle{};                              // of the box
+  CsvColumn crowd{};                              // 1: a box around many
+  CsvColumn part{};                               // "train", "validation", ...
+  std::vector<std::string> ignored{};             // names of other columns
+};
+
+constexpr const char* kWanted =
+    "want PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image without boxes, or a first line that "
+    "names the columns, such as filename,xmin,ymin,xmax,ymax,class";
+
+// The columns of files without a header: keras-retinanet's.
+constexpr const char* kKerasRetinanet = "path,x1,y1,x2,y2,class";
+
+// The ways to give a box, by plain_word() of their columns' names, each with its synonyms: the
+// first whose columns are all there is taken.
+constexpr const char* kWidth = "bboxwidth boxwidth bboxw bw w width";
+constexpr const char* kHeight = "bboxheight boxheight bboxh bh h height";
+const std::vector<std::pair<CsvBox, std::vector<const char*>>> kBoxes{
+    {CsvBox::kCorners,
+     {"xmin x1 left bboxxmin bboxx1", "ymin y1 top bboxymin bboxy1",
+      "xmax x2 right bboxxmax bboxx2", "ymax y2 bottom bboxymax bboxy2"}},
+    {CsvBox::kCentreAndSize,
+     {"xcenter xcentre centerx centrex cx xc", "ycenter ycentre centery centrey cy yc", kWidth,
+      kHeight}},
+    {CsvBox::kCornerAndSize,
+     {"bboxx boxx bx x xmin x1 left", "bboxy boxy by y ymin y1 top", kWidth, kHeight}},
+    {CsvBox::kList, {"bbox boundingbox box"}}};
+
+// The other columns in the order in which they are taken, after the box: the first has a name that
+// several would take.
+struct Meaning {
+  CsvColumn CsvLayout::*column;
+  const char* names;  // the first that is there counts
+};
+constexpr Meaning kMeanings[] = {
+    {&CsvLayout::image,
+     "filename imagepath imagename imagefile imagefilename filepath path image file imgpath "
+     "imgname img imageid imgid externalid"},
+    {&CsvLayout::angle, "angle rotation theta"},
+    {&CsvLayout::crowd, "iscrowd isgroupof"},
+    {&CsvLayout::label,
+     "classname labelname categoryname class label category object name classid labelid "
+     "categoryid"},
+    {&CsvLayout::width, "imagewidth imgwidth imgw width"},
+    {&CsvLayout::height, "imageheight imgheight imgh height"},
+    {&CsvLayout::part, "set split subset mluse"}};
+
+// Returns comma, but for files of which the first line has none: the decimal comma's countries,
+// tables.
+char separator_of(const std::string& line) {
+  for (const char one : {',', ';', '\t'}) {
+    if (split_csv(line, one).size() > 1) return one;
+  }
+  return ',';
+}
+
+class Header {
  public:
-  explicit CsvImageNames(std::string folder) : folder_(std::move(folder)), found_(folder_) {}
+  Header(const FileLine& at, const std::vector<std::string>& names) : at_(at) {
+    for (const std::string& name : names) {
+      names_.emplace_back(trimmed(name));
+      words_.push_back(plain_word(name));
+    }
+  }
 
-  // `below` is a column of folders, or empty. A file of that name may lie in several.
-  std::string name_of(const std::string& given, const std::string& below, const FileLine& at) {
-    const auto [known, is_new] = names_.try_emplace({given, below});
-    std::string& name = known->second;
-    if (!is_new) return name;
-    if (const std::string inside = cat(below, '/', given); !below.empty() && has(inside)) {
-      return name = inside;
+  bool has(const char* words) const { return find(words) < words_.size(); }
+
+  // Returns the column of the first of `words` that is a column's.
+  CsvColumn take(const char* words) {
+    const std::size_t place = find(words);
+    if (place == words_.size()) return {};
+    const std::string word = std::exchange(words_[place], "");
+    if (has(word.c_str())) {
+      fail_line(at_, cat("column \"", escaped(names_[place]), "\" appears twice"));
     }
-    name = look_up(given, at);
-    if (below.empty()) return name;
-    const std::string& first = folder_of_.emplace(name, below).first->second;
-    if (first != below) {
-      fail_line(at, cat(escaped(given), " is listed under both \"", escaped(first), "\" and \"",
-                        escaped(below), "\", and neither exists in ", folder_));
+    return {.number = static_cast<int>(place), .name = names_[place]};
+  }
+
+  // Without row numbers, whose column has no name.
+  std::vector<std::string> unused() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (!words_[i].empty() && !words_[i].starts_with("unnamed")) names.push_back(names_[i]);
     }
-    return name;
+    return names;
+  }
+
+  [[noreturn]] void lacks(const char* what, const char* wanted) const {
+    std::string got;
+    for (const std::string& name : names_) got += cat(got.empty() ? "" : ",", name);
+    fail_line(at_, cat("no column for ", what, " (want ", wanted, ", got \"", escaped(got), "\")"));
   }
 
  private:
-  std::string look_up(const std::string& given, const FileLine& at) {
-    if (const std::size_t host = given.find("://"); host != std::string::npos) {
-      const std::size_t end = given.find('/', host + 3);
-      const std::string below = end == std::string::npos ? "" : given.substr(end + 1);
-      const std::string last = last_part(below);
-      if (last.empty()) fail_line(at, cat(escaped(given), " names no file"));
-      return has(below) ? below : last;
+  std::size_t find(const std::string& words) const {
+    for (const std::string& word : words_of(words)) {
+      const auto found = std::find(words_.begin(), words_.end(), word);
+      if (found != words_.end()) return static_cast<std::size_t>(found - words_.begin());
     }
-    std::string name = given;
-    if (given.front() == '/') {
-      const std::string prefix = folder_.ends_with('/') ? folder_ : folder_ + "/";
-      if (!given.starts_with(prefix)) {
-        fail_line(at, cat(escaped(given), " is not below ", folder_, ", the folder of --images"));
-      }
-      name = given.substr(prefix.size());
-    }
-    if (is_image_name(name)) return name;
-    if (!listed_) listed_.emplace(files_below(folder_));
-    const std::string* whole = listed_->find(name);
-    return whole != nullptr ? *whole : name;
+    return words_.size();
   }
 
-  bool has(const std::string& name) const {
-    FoundFile found;
-    return !found_.find(name, found);
-  }
-
-  std::string folder_;
-  ImageFolder found_;
-  std::optional<ImageNames> listed_{};
-  std::map<std::pair<std::string, std::string>, std::string> names_{};  // by what lines say
-  std::map<std::string, std::string> folder_of_{};  // of files that do not lie in it here
+  const FileLine at_;
+  std::vector<std::string> names_{}, words_{};  // a word that was taken is empty
 };
+
+void take_box(Header& header, CsvLayout& layout) {
+  for (const auto& [box, columns] : kBoxes) {
+    if (!std::all_of(columns.begin(), columns.end(),
+                     [&](const char* words) { return header.has(words); })) {
+      continue;
+    }
+    layout.box = box;
+    for (const char* words : columns) layout.coordinates.push_back(header.take(words));
+    return;
+  }
+  header.lacks("the box", "xmin,ymin,xmax,ymax or x,y,width,height or bbox");
+}
+
+CsvLayout layout_of(const FileLine& at, const std::vector<std::string>& names) {
+  Header header(at, names);
+  if (header.has("x3")) fail_line(at, "boxes by four corners are not read; export upright boxes");
+  CsvLayout layout{.column_count = names.size(), .has_shares = header.has("isgroupof")};
+  // YOLOv5's table has the class's number as "class" beside its name.
+  if (header.has("class") && header.has("name")) layout.label = header.take("name");
+  take_box(header, layout);
+  for (const auto& [column, words] : kMeanings) {
+    if (!(layout.*column).is_there()) layout.*column = header.take(words);
+  }
+  if (!layout.image.is_there()) {
+    header.lacks("the image", "filename, image_path, image_id or the like");
+  }
+  layout.ignored = header.unused();
+  return layout;
+}
+
+// Returns true for a first line that is no data: words where data have numbers.
+bool is_header(const std::vector<std::string>& fields) {
+  const auto is_known = [](const std::string& field) {
+    return name_matches(
+        plain_word(field),
+        "filename|imagepath|imageid|imagename|xmin|x1|xmax|bbox|label|class|width|x");
+  };
+  return fields.size() > 1 && std::none_of(fields.begin(), fields.end(), number_of) &&
+         std::any_of(fields.begin(), fields.end(), is_known) && !is_image_name(fields[0]);
+}
+
+// Returns the layout of a file with these lines. Headers: DeepForest's
+// image_path,xmin,ymin,xmax,ymax,label, TensorFlow's filename,width,height,class,xmin,ymin,xmax,
+// ymax, Open Images' ImageID,...,LabelName,...,XMin,XMax,YMin,YMax, and what else names its columns
+// by such words, whatever their order, case and signs between letters. Throws kData.
+CsvLayout csv_layout(const std::string& path, const std::vector<TextLine>& lines) {
+  if (lines.empty()) throw Error(ErrorKind::kData, cat(path, ": is empty, ", kWanted));
+  const auto& [text, number] = lines.front();
+  const char separator = separator_of(text);
+  std::vector<std::string> names = split_csv(text, separator);
+  const bool has_header = is_header(names);
+  if (!has_header) {
+    const std::vector<std::string> usual = split_csv(kKerasRetinanet);
+    if (names.size() != usual.size()) {
+      fail_line({path, number}, cat("has ", counted(names.size(), "field"), ", ", kWanted));
+    }
+    names = usual;
+  }
+  CsvLayout layout = layout_of({path, number}, names);
+  layout.separator = separator;
+  layout.has_header = has_header;
+  return layout;
+}
+
+constexpr double kMostShare = 1.1;  // boxes drawn by hand reach beyond their image
+
+// Returns the file that a line names: below the folder of images.
+std::string name_below(const std::string& given, const std::string& folder, const FileLine& at) {
+  if (given.front() != '/') return given;
+  const std::string prefix = folder.ends_with('/') ? folder : folder + "/";
+  if (!given.starts_with(prefix)) {
+    fail_line(at, cat(escaped(given), " is not below ", folder, ", the folder of --images"));
+  }
+  return given.substr(prefix.size());
+}
 
 // A line of the file and its fields by the layout.
 struct CsvLine {
@@ -114,8 +268,6 @@ std::vector<double> numbers_of(const CsvLine& line) {
     return numbers;
   }
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    // AutoML may give two vertices of four.
-    if (layout.box == CsvBox::kVertices && texts[i].empty() && texts[i ^ 1U].empty()) continue;
     numbers.push_back(line.number(layout.coordinates[i], texts[i]));
   }
   return numbers;
@@ -123,7 +275,6 @@ std::vector<double> numbers_of(const CsvLine& line) {
 
 Box box_of(const CsvLine& line, const std::vector<double>& numbers) {
   const CsvBox given = line.layout.box;
-  if (given == CsvBox::kVertices) return box_around(numbers);
   const double x = numbers[0], y = numbers[1], width = numbers[2], height = numbers[3];
   if (given == CsvBox::kCorners) {
     for (const std::size_t i : {0, 1}) {
@@ -162,14 +313,15 @@ struct ReadImage {
 class CsvReader {
  public:
   CsvReader(const AnnotationSource& source, AnnotationFiles& files)
-      : path_(source.path), image_names_(source.images) {
+      : path_(source.path), images_folder_(source.images), names_(source.images) {
     const std::vector<TextLine> lines = files.read_lines(path_, "boxes");
     layout_ = csv_layout(path_, lines);
     for (std::size_t i = layout_.has_header ? 1 : 0; i < lines.size(); ++i) {
-      const FileLine at{path_, lines[i].number};
-      take({.layout = layout_, .fields = fields_of_row(lines, i), .at = at});
+      add({.layout = layout_,
+           .fields = split_csv(lines[i].text, layout_.separator),
+           .at = {path_, lines[i].number}});
     }
-    tell(lines.front());
+    report(lines.front());
   }
 
   bool names_classes() const { return layout_.label.is_there(); }
@@ -177,8 +329,8 @@ class CsvReader {
   // The line of each class's first box, by the class's name.
   const std::map<std::string, std::size_t>& class_lines() const { return class_lines_; }
 
-  // Says whether boxes are shares of the image's sides. Throws where some read as shares, some do
-  // not: no box is less than a pixel large.
+  // Returns true if boxes are shares of the image's sides. Throws where some read as shares, some
+  // do not: no box is less than a pixel large.
   bool has_shares() const {
     const Lines &shares = share_lines_, &pixels = pixel_lines_;
     if (layout_.has_shares && pixels.count > 0) {
@@ -199,24 +351,7 @@ class CsvReader {
     std::size_t count = 0, first = 0;
   };
 
-  // The fields of the row that begins on line `i`, which becomes its last: quoted ones may go on
-  // over lines.
-  std::vector<std::string> fields_of_row(const std::vector<TextLine>& lines, std::size_t& i) const {
-    constexpr std::size_t kMostLines = 8;  // more: a quote that nobody closed
-    std::string text = lines[i].text;
-    bool is_open = false;
-    const std::vector<std::string> first = split_csv(text, layout_.separator, &is_open);
-    for (std::size_t last = i; is_open && ++last < std::min(lines.size(), i + kMostLines);) {
-      text += cat(' ', lines[last].text);
-      std::vector<std::string> fields = split_csv(text, layout_.separator, &is_open);
-      if (is_open) continue;
-      i = last;
-      return fields;
-    }
-    return first;
-  }
-
-  void take(const CsvLine& line) {
+  void add(const CsvLine& line) {
     check_length(line);
     const std::string given = line.of(layout_.image);
     if (given.empty()) fail_line(line.at, cat("has no ", layout_.image.name));
@@ -226,16 +361,13 @@ class CsvReader {
       fail_line(line.at, cat(layout_.angle.name, ": got ", escaped(angle),
                              ", but rotated boxes cannot be trained on"));
     }
-    ReadImage& image = images_[image_names_.name_of(given, line.of(layout_.folder), line.at)];
-    take_size(image, line);
+    ReadImage& image = images_[names_.completed(name_below(given, images_folder_, line.at))];
+    set_size(image, line);
 
     // Empty fields, or 0,0,0,0: an image without boxes.
     const std::vector<double> numbers = numbers_of(line);
     if (std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; })) {
       return;
-    }
-    if (numbers.size() < 4) {
-      fail_line(line.at, "has one vertex of a box, want two opposite vertices, or all four");
     }
     const Box box = box_of(line, numbers);
     count_unit(box, line.at.number);
@@ -248,16 +380,14 @@ class CsvReader {
     const std::size_t wanted = layout_.column_count;
     bool has_more = false;
     for (std::size_t i = wanted; i < fields.size(); ++i) has_more |= !trimmed(fields[i]).empty();
-    // AutoML's lines may end before empty fields.
-    const bool may_be_short = layout_.box == CsvBox::kVertices && fields.size() >= 2;
-    if (!has_more && (fields.size() >= wanted || may_be_short)) return;
+    if (!has_more && fields.size() >= wanted) return;
     fail_line(line.at, cat("has ", counted(fields.size(), "field"), ", want ", wanted,
                            layout_.has_header ? " as the header has"
                                               : ": PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an "
                                                 "image without boxes"));
   }
 
-  void take_size(ReadImage& image, const CsvLine& line) const {
+  void set_size(ReadImage& image, const CsvLine& line) const {
     const int width = side_of(layout_.width, line), height = side_of(layout_.height, line);
     if (width == 0 || height == 0) return;
     if (image.width != 0 && (image.width != width || image.height != height)) {
@@ -284,7 +414,7 @@ class CsvReader {
     return class_lines_.emplace(name, line.at.number).first->first;
   }
 
-  void tell(const TextLine& header) const {
+  void report(const TextLine& header) const {
     if (layout_.has_header) {
       const bool reads_all = layout_.ignored.empty();
       log_info(path_, ": line ", header.number, " is the header",
@@ -297,7 +427,8 @@ class CsvReader {
   }
 
   const std::string& path_;
-  CsvImageNames image_names_;
+  const std::string& images_folder_;
+  NameCompleter names_;
   CsvLayout layout_{};
   std::map<std::string, ReadImage> images_{};  // by file name
   std::map<std::string, std::size_t> class_lines_{};

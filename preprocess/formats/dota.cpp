@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "preprocess/formats/class_names.h"
@@ -30,84 +29,40 @@ class DotaReader {
 
   Instances read() {
     const std::vector<std::string> names = files_below(source_.path, ".txt");
-    check_folder(names);
-    for (const std::string& name : names) take(name);
-    tell_unlabelled();
-    classes_.set_ids(source_, files_, out_);
-    tell_difficult(source_.path, difficult_count_);
-    if (!chosen_.empty()) {
-      log_warning(source_.path, ": ", counted(chosen_.size(), "label file has", "label files have"),
-                  " several images (", first_names(chosen_), ")");
+    if (names.empty()) {
+      throw Error(ErrorKind::kData, cat(source_.path, ": has no text files"),
+                  "give --annotations the folder labelTxt of the data set");
     }
+    for (const std::string& name : names) add(name);
+    report_unlabelled();
+    classes_.set_ids(source_, files_, out_);
+    report_difficult(source_.path, difficult_count_);
     read_image_sizes(source_, out_);
     return std::move(out_);
   }
 
  private:
-  // "train/labelTxt-v1.5" of "train/labelTxt-v1.5/P0001.txt"; nothing of others.
-  static std::optional<std::string> label_folder_of(const std::string& name) {
-    const std::size_t at = ("/" + name).find("/labelTxt");
-    if (at == std::string::npos || name.find('/', at) == std::string::npos) return std::nullopt;
-    return name.substr(0, name.find('/', at));
-  }
-
-  // Whoever gave the data set's folder, or its images', is told where the labels are.
-  void check_folder(const std::vector<std::string>& names) const {
-    std::vector<std::string> folders, others;
-    for (const std::string& name : names) {
-      const std::optional<std::string> folder = label_folder_of(name);
-      if (!folder) {
-        others.push_back(name);
-      } else if (folders.empty() || folders.back() != *folder) {
-        folders.push_back(*folder);
-      }
-    }
-    if (names.empty()) {
-      const std::filesystem::path given(cat(source_.path, "/"));
-      const std::filesystem::path above = given.parent_path().parent_path();
-      std::error_code none;
-      for (std::filesystem::directory_iterator entry(above, none), end; entry != end;
-           entry.increment(none)) {
-        const std::string name = entry->path().filename().string();
-        if (name.starts_with("labelTxt")) folders.push_back((above / name).string());
-      }
-      std::sort(folders.begin(), folders.end());
-      throw Error(ErrorKind::kData, cat(source_.path, ": has no text files"),
-                  folders.empty() ? "give --annotations the folder labelTxt of the data set"
-                                  : cat("give --annotations ", folders.front()));
-    }
-    if (folders.empty() || others.empty()) return;
-    throw Error(ErrorKind::kData,
-                cat(source_.path, ": has text files that are no labels (", first_names(others),
-                    ") beside ", first_names(folders)),
-                cat("give --annotations ", source_.path, "/", folders.front()));
-  }
-
-  // Images lie as their label files do, or all in one folder.
-  std::string image_of(const std::string& label_name) {
+  // Returns the image of a label file: images lie as their label files do, or all in one folder.
+  // Where several are called so, it is DOTA's own, a PNG.
+  std::string image_of(const std::string& label_name) const {
     const std::string stem = std::filesystem::path(label_name).replace_extension().generic_string();
     const std::string last = stem.substr(stem.rfind('/') + 1);
     for (const std::string& name : {stem, last}) {
-      if (const std::string* const image = images_.find(name)) return *image;
-      const std::vector<std::string> several = images_.with_stem(name);
-      if (several.empty()) continue;
-      // DOTA's own have this ending.
-      const auto png = std::find(several.begin(), several.end(), name + ".png");
-      const std::string& taken = png != several.end() ? *png : several.front();
-      chosen_.push_back(cat(taken, " is taken for ", label_name));
-      return taken;
+      for (const std::string& whole : {name, name + ".png"}) {
+        if (const std::string* const image = images_.find(whole)) return *image;
+      }
     }
     return last + ".png";
   }
 
-  void tell_unlabelled() const {
+  void report_unlabelled() const {
     const std::vector<std::string> unlabelled = names_without(images_.all(), label_of_);
     if (unlabelled.empty()) return;
     log_info(source_.images, ": ", unlabelled.size(), " of ", images_.all().size(),
              " images have no label file and are not packed (", first_names(unlabelled), ")");
   }
 
-  void take(const std::string& label_name) {
+  void add(const std::string& label_name) {
     const std::string path = cat(source_.path, "/", label_name);
     const std::string image = image_of(label_name);
     const auto [first, is_new] = label_of_.emplace(image, label_name);
@@ -120,11 +75,11 @@ class DotaReader {
     }
     add_image(out_, {.file_name = image});
     for (const TextLine& line : files_.read_lines(path, label_name)) {
-      if (!is_about_the_image(line.text)) take_box(line.text, {path, line.number});
+      if (!is_about_the_image(line.text)) add_object(line.text, {path, line.number});
     }
   }
 
-  void take_box(const std::string& text, const FileLine& at) {
+  void add_object(const std::string& text, const FileLine& at) {
     const std::vector<std::string> words = words_of(text);
     const bool begins_with_class =
         words.size() == kCorners + 1 && std::all_of(words.begin(), words.end(), number_of);
@@ -149,7 +104,6 @@ class DotaReader {
   BoxClasses classes_{};
   Instances out_{};
   std::map<std::string, std::string> label_of_{};  // image -> label file
-  std::vector<std::string> chosen_{};              // where several images could be meant
   std::int64_t difficult_count_ = 0;
 };
 

@@ -1,7 +1,6 @@
 // Images with one class each: a folder for each class, or a file that tells their classes.
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -62,12 +61,12 @@ std::vector<std::string> sub_folders(const std::string& root) {
   return {names.begin(), names.end()};
 }
 
-// Of the images that --convert takes.
+// Returns true for the suffixes of images that --convert takes.
 bool is_convertible(const std::string& suffix) {
   return suffix == ".png" || suffix == ".webp" || suffix == ".tif" || suffix == ".tiff";
 }
 
-// The images below ROOT by their names; what else is there is told.
+// Lists the images below ROOT by their names; warns of other files.
 std::vector<std::string> list_image_names(const AnnotationSource& source) {
   std::vector<std::string> image_names;
   std::map<std::string, std::int64_t> others;  // by how they end
@@ -100,8 +99,8 @@ std::vector<std::string> list_image_names(const AnnotationSource& source) {
   return image_names;
 }
 
-void tell_skipped(const std::string& root, const std::vector<std::string>& names,
-                  const std::string& why) {
+void warn_of_skipped(const std::string& root, const std::vector<std::string>& names,
+                     const std::string& why) {
   if (names.empty()) return;
   log_warning(root, ": ", counted(names.size(), "image is", "images are"), " skipped, ", why, " (",
               first_names(names), ")");
@@ -127,7 +126,7 @@ std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList&
     if (label == classes.label_of.end()) continue;
     labelled.push_back({.name = std::move(name), .label = label->second});
   }
-  tell_skipped(source.images, loose, "outside every class folder");
+  warn_of_skipped(source.images, loose, "outside every class folder");
   if (labelled.empty()) {
     throw Error(
         ErrorKind::kData,
@@ -138,19 +137,12 @@ std::vector<Labelled> by_folder(const AnnotationSource& source, const ClassList&
   return labelled;
 }
 
-// Whether a folder is called as those into which data sets are divided, not as a class.
-bool is_part_of_a_set(const std::string& folder) {
-  static const std::set<std::string> kParts{"images", "labels", "annotations", "jpegimages",
-                                            "imagesets"};
-  return kParts.contains(lower_case(folder)) || is_split_name(folder);
-}
-
-void tell_classes(const std::string& root, const std::vector<std::string>& folders) {
+void report_classes(const std::string& root, const std::vector<std::string>& folders) {
   log_info(root, ": ",
            folders.size() == 1 ? "its folder is the class "
                                : cat("its folders are the ", folders.size(), " classes "),
            first_names(folders));
-  if (!std::all_of(folders.begin(), folders.end(), is_part_of_a_set)) return;
+  if (!std::all_of(folders.begin(), folders.end(), is_split_name)) return;
   log_warning(root,
               ": the folder names look like splits, not classes. If each split has one folder per ",
               "class, give --images ", root, "/", escaped(folders.front()),
@@ -173,7 +165,7 @@ ClassList folder_classes(const AnnotationSource& source, AnnotationFiles& files)
           cat(source.images, "/", escaped(folder), ": the class folder's name is not UTF-8"),
           "rename the folder, or all of them with convmv -f ITS_ENCODING -t UTF-8");
     }
-    tell_classes(source.images, folders);
+    report_classes(source.images, folders);
     return {source.images, std::move(folders)};
   }
   ClassList classes = read_class_list(source.classes, files);
@@ -296,7 +288,8 @@ std::vector<Labelled> by_names(const AnnotationSource& source, const ClassList& 
     }
     labelled.push_back({.name = image, .label = label->second});
   }
-  tell_skipped(source.images, names_without(image_names.all(), truth), cat("not in ", source.path));
+  warn_of_skipped(source.images, names_without(image_names.all(), truth),
+                  cat("not in ", source.path));
   return labelled;
 }
 

@@ -71,14 +71,11 @@ const std::string* ImageNames::find(const std::string& name) const {
   return stem != by_stem_.end() && stem->second < images_.size() ? &images_[stem->second] : nullptr;
 }
 
-std::vector<std::string> ImageNames::with_stem(const std::string& stem) const {
-  std::vector<std::string> found;
-  const std::string start = stem + ".";
-  for (auto name = std::lower_bound(images_.begin(), images_.end(), start);
-       name != images_.end() && name->starts_with(start); ++name) {
-    if (name->find_first_of("./", start.size()) == std::string::npos) found.push_back(*name);
-  }
-  return found;
+std::string NameCompleter::completed(const std::string& name) {
+  if (is_image_name(name)) return name;
+  if (!listed_) listed_.emplace(files_below(folder_));
+  const std::string* const whole = listed_->find(name);
+  return whole != nullptr ? *whole : name;
 }
 
 namespace {

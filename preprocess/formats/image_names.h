@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "preprocess/formats/annotation_source.h"
@@ -14,13 +16,13 @@ namespace retina {
 // How the name ends, in lower case: ".jpeg"; empty where nothing follows a dot.
 std::string lower_suffix(const std::string& name);
 
-// Whether it ends as JPEGs do: .jpg, .jpeg, .jpe, .jfif, .jif.
+// Returns true for names that end as JPEGs do: .jpg, .jpeg, .jpe, .jfif, .jif.
 bool is_jpeg_name(const std::string& name);
 
-// Whether it ends as images do, whatever coco-pack can read of them.
+// Returns true for names that end as images do, whatever coco-pack can read of them.
 bool is_image_name(const std::string& name);
 
-// Whether a folder is called as the training, validation or test part of a set.
+// Returns true if a folder is called as the training, validation or test part of a set.
 bool is_split_name(const std::string& folder);
 
 // Returns the files below `folder` by name, those with a lower_suffix() alone where one is given;
@@ -38,13 +40,23 @@ class ImageNames {
 
   // The image of that name, with or without its ending; nothing when there is none.
   const std::string* find(const std::string& name) const;
-  // All that have this name before their ending.
-  std::vector<std::string> with_stem(const std::string& stem) const;
   const std::vector<std::string>& all() const { return images_; }
 
  private:
   std::vector<std::string> images_;
   std::map<std::string, std::size_t> by_stem_{};
+};
+
+// Completes names that lack an image's ending, as some tools write them.
+class NameCompleter {
+ public:
+  explicit NameCompleter(std::string folder) : folder_(std::move(folder)) {}
+  // Returns the name of the folder's only image that is called so; where there is none, the name.
+  std::string completed(const std::string& name);
+
+ private:
+  std::string folder_;
+  std::optional<ImageNames> listed_{};
 };
 
 // Fills in the sizes of images that have none yet, from the images. Warns of images with boxes

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <pugixml.hpp>
@@ -15,7 +14,6 @@
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
 #include "shared/base/image_folder.h"
-#include "shared/base/log.h"
 #include "shared/base/printable.h"
 
 namespace retina {
@@ -31,12 +29,7 @@ class VocFile {
     }
     const pugi::xml_parse_result result =
         document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
-    if (!result) {
-      const bool ends_early = text_.find("<annotation") != std::string::npos &&
-                              text_.find("</annotation") == std::string::npos;
-      fail_line(line_at(result.offset),
-                ends_early ? "the file ends early" : cat("is not XML: ", result.description()));
-    }
+    if (!result) fail_line(line_at(result.offset), cat("is not XML: ", result.description()));
     if (const std::size_t entity = text_.find("<!ENTITY"); entity != std::string::npos) {
       fail_line(line_at(static_cast<std::ptrdiff_t>(entity)),
                 "declares an entity, which is not read; write its text where it is used");
@@ -108,7 +101,7 @@ int side_of(const VocFile& file, const char* name) {
   return static_cast<int>(parse_whole(found.text().get(), name, file.line_of(found), 0));
 }
 
-// Says what an object has in the place of its box, or as well.
+// Throws for a rotated box, and for two boxes or names.
 void check_shape(const VocFile& file, const pugi::xml_node& object) {
   const pugi::xml_node box = object.child("bndbox");
   file.require_one(object, "bndbox");
@@ -122,17 +115,6 @@ void check_shape(const VocFile& file, const pugi::xml_node& object) {
   if (box.child("angle").text().as_double() != 0) {
     file.fail(box.child("angle"),
               "<bndbox> has an <angle>, but rotated boxes cannot be trained on");
-  }
-  if (box) return;
-  for (const auto& [name, what] : {std::pair{"robndbox", "rotated boxes"},
-                                   {"polygon", "outlines"},
-                                   {"segmentation", "outlines"},
-                                   {"points", "outlines"},
-                                   {"ellipse", "ellipses"}}) {
-    const pugi::xml_node shape = object.child(name);
-    if (!shape) continue;
-    file.fail(shape, cat("<object> has a <", name, "> and no <bndbox>; ", what,
-                         " of XML files are not read, export upright boxes"));
   }
 }
 
@@ -209,68 +191,11 @@ class VocSelection {
   FirstLines line_of_{};                          // of XML files without their endings
 };
 
-// The images that XML files are about, by their names in the image folder.
-class VocImageNames {
- public:
-  explicit VocImageNames(const std::string& folder) : folder_(folder) {}
-
-  // <filename>, or where there is none the XML file's name without its ending, which the image
-  // folder does not need. Images may lie in folders as their XML files do.
-  std::string name_for(const VocFile& file, const std::string& xml_name) {
-    const std::string stem = stem_of(xml_name);
-    const std::string named(trimmed(file.raw_text(file.root().child("filename"))));
-    if (named.empty()) return beside(xml_name, last_part(stem));
-    if (last_part(stem) != stem_of(last_part(named))) {
-      renamed_.push_back({.named = named, .xml_name = xml_name});
-    }
-    return beside(xml_name, named);
-  }
-
-  // Of images that are not there, where the XML file's own name leads to one.
-  void tell_renamed() const {
-    std::vector<std::string> lost;
-    for (const auto& [named, xml_name] : renamed_) {
-      const std::optional<std::string> image = find(stem_of(xml_name));
-      if (image && !find(named)) {
-        lost.push_back(cat(xml_name, " names ", named, "; found ", *image));
-      }
-    }
-    if (lost.empty()) return;
-    log_warning(folder_.path(), ": ",
-                counted(lost.size(),
-                        "XML file names a missing image, although an image with the XML file's own "
-                        "name exists (",
-                        "XML files name missing images, although images with the XML files' own "
-                        "names exist ("),
-                first_names(lost),
-                "); correct <filename>, or remove it to go by the names of XML files");
-  }
-
- private:
-  struct Renamed {
-    std::string named{}, xml_name{};
-  };
-
-  std::optional<std::string> find(const std::string& name) const {
-    FoundFile found;
-    if (folder_.find(name, found)) return std::nullopt;
-    return found.name;
-  }
-
-  std::string beside(const std::string& xml_name, const std::string& name) const {
-    const std::string below = xml_name.substr(0, xml_name.rfind('/') + 1);
-    return !below.empty() && find(below + name) ? below + name : name;
-  }
-
-  ImageFolder folder_;
-  std::vector<Renamed> renamed_{};
-};
-
 // Reads the XML files of a source; what their classes' ids are shows when all are read.
 class VocReader {
  public:
   VocReader(const AnnotationSource& source, AnnotationFiles& files)
-      : source_(source), files_(files), image_names_(source.images) {}
+      : source_(source), files_(files), folder_(source.images) {}
 
   Instances read() {
     const VocSelection selection(source_.path, files_);
@@ -280,14 +205,9 @@ class VocReader {
       const std::string path = cat(selection.folder(), "/", name);
       const VocFile file(path, files_.read(path, name, EncodingIn::kXml));
       // Of all files, so that training and validation lists get the same ids.
-      for (const pugi::xml_node object : file.objects()) {
-        const std::string class_name = file.text(object, "name");
-        const std::string raw_name = file.raw_text(object.child("name"));
-        classes_.know(class_name);
-        if (raw_name != class_name) ++spaced_[cat('"', raw_name, '"')];
-      }
+      for (const pugi::xml_node object : file.objects()) classes_.know(file.text(object, "name"));
       check_objects(file);
-      if (selection.has(name)) take(file, name);
+      if (selection.has(name)) add(file, name);
     }
     if (out_.images.empty()) {
       throw Error(ErrorKind::kData, cat(source_.path, ": has no XML files"),
@@ -295,14 +215,24 @@ class VocReader {
                   "ImageSets/Main");
     }
     classes_.set_ids(source_, files_, out_);
-    tell();
+    report_difficult(source_.path, difficult_count_);
     read_image_sizes(source_, out_);
     return std::move(out_);
   }
 
  private:
-  void take(const VocFile& file, const std::string& xml_name) {
-    add_image(out_, {.file_name = image_names_.name_for(file, xml_name),
+  // Returns <filename>, or where there is none the XML file's name without its ending, which the
+  // image folder does not need. Images may lie in folders as their XML files do.
+  std::string image_of(const VocFile& file, const std::string& xml_name) const {
+    std::string name(trimmed(file.raw_text(file.root().child("filename"))));
+    if (name.empty()) name = last_part(stem_of(xml_name));
+    const std::string beside = xml_name.substr(0, xml_name.rfind('/') + 1) + name;
+    FoundFile found;
+    return beside != name && !folder_.find(beside, found) ? beside : name;
+  }
+
+  void add(const VocFile& file, const std::string& xml_name) {
+    add_image(out_, {.file_name = image_of(file, xml_name),
                      .width = side_of(file, "width"),
                      .height = side_of(file, "height")});
     const std::string& image = out_.images.back().file_name;
@@ -318,20 +248,10 @@ class VocReader {
     }
   }
 
-  void tell() const {
-    tell_difficult(source_.path, difficult_count_);
-    if (!spaced_.empty()) {
-      log_warning(source_.path, ": class names have spaces around them, which are dropped (boxes: ",
-                  first_counts(spaced_), ")");
-    }
-    image_names_.tell_renamed();
-  }
-
   const AnnotationSource& source_;
   AnnotationFiles& files_;
-  VocImageNames image_names_;
+  ImageFolder folder_;
   BoxClasses classes_{};
-  std::map<std::string, std::int64_t> spaced_{};  // class names as written, in quotes -> boxes
   Instances out_{};
   std::map<std::string, std::string> xml_of_{};  // image -> XML file
   std::int64_t difficult_count_ = 0;

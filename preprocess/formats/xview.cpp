@@ -2,9 +2,7 @@
 // its properties.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,86 +13,16 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
+#include "shared/coco/entry_reader.h"
 
 namespace retina {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-// One feature has less than 1 KB.
-constexpr std::size_t kMostFeatureBytes = std::size_t{64} << 20;
 constexpr std::int64_t kLeastId = -1'000'000'000;
 // Numbers in the published file that its list of classes does not have: slips of its makers.
 constexpr std::array<std::int64_t, 2> kNoClasses = {75, 82};
 
-// Cuts a text that comes in pieces into the objects of its root's list "features" and the rest.
-class FeatureCutter {
- public:
-  explicit FeatureCutter(const std::string& path) : path_(path) {}
-
-  // Calls take(text, line) for each feature that ends in this piece; the line has the feature's
-  // number too, because most tools write a file of one line.
-  template <class Take>
-  void add(std::string_view piece, const Take& take) {
-    for (const char c : piece) {
-      const bool was_inside = is_inside();
-      step(c);
-      if (is_inside() || was_inside) {
-        feature_ += c;
-      } else {
-        rest_ += c;
-      }
-      if (feature_.size() > kMostFeatureBytes) fail_line({name_, feature_line_}, "is too long");
-      if (was_inside && !is_inside()) {
-        take(feature_, FileLine{name_, feature_line_});
-        feature_.clear();
-        rest_ += "{}";
-      }
-    }
-  }
-
-  // The whole text with {} for each feature.
-  const std::string& rest() const { return rest_; }
-
- private:
-  static constexpr std::size_t kDepth = 3;  // root, list, feature
-
-  bool is_inside() const { return depth_ >= kDepth && in_features_; }
-
-  void step(char c) {
-    if (c == '\n') ++line_;
-    if (in_string_) {
-      if (is_escaped_) {
-        is_escaped_ = false;
-      } else if (c == '\\') {
-        is_escaped_ = true;
-      } else if (c == '"') {
-        in_string_ = false;
-      } else if (depth_ == 1) {
-        key_ += c;
-      }
-      return;
-    }
-    if (c == '"') {
-      in_string_ = true;
-      if (depth_ == 1) key_.clear();
-    } else if (c == '{' || c == '[') {
-      if (++depth_ == 2) in_features_ = c == '[' && key_ == "features";
-      if (is_inside() && depth_ == kDepth) {
-        name_ = cat(path_, ": feature ", ++count_);
-        feature_line_ = line_;
-      }
-    } else if ((c == '}' || c == ']') && depth_ > 0) {
-      --depth_;
-    }
-  }
-
-  const std::string& path_;
-  std::string feature_{}, name_{}, rest_{}, key_{};
-  std::size_t depth_ = 0, line_ = 1, feature_line_ = 0, count_ = 0;
-  bool in_string_ = false, is_escaped_ = false, in_features_ = false;
-};
-
-// A list of classes by their numbers: the published "73:Building", or "Building,73".
+// Reads a list of classes by their numbers: the published "73:Building", or "Building,73".
 std::map<std::int64_t, std::string> class_list(const std::string& path, AnnotationFiles& files) {
   std::map<std::int64_t, std::string> names;
   FirstLines known;
@@ -129,81 +57,37 @@ struct ReadBox {
 class XviewReader {
  public:
   XviewReader(const AnnotationSource& source, AnnotationFiles& files)
-      : source_(source), files_(files) {}
+      : source_(source), files_(files), file_names_(source.images) {}
 
   Instances read() {
-    FeatureCutter cutter(source_.path);
-    files_.read_pieces(source_.path, "features", kPieceBytes, [&](std::string_view piece) {
-      cutter.add(piece, [&](const std::string& text, const FileLine& at) { take(text, at); });
+    files_.add_file(source_.path, "features");
+    read_values(source_.path, "features", [&](std::size_t index, const rapidjson::Value& feature) {
+      const std::string place = cat(source_.path, ": feature ", index + 1);
+      add({feature, place}, {place});
     });
-    check_rest(cutter.rest());
-    name_files();
     make();
-    tell();
+    report();
     read_image_sizes(source_, out_);
     return std::move(out_);
   }
 
  private:
-  // A part of the file, or the file with its features left out; where that is no JSON, the whole
-  // file says where.
-  JsonFile parsed(const std::string& text, const std::string& name) const {
-    try {
-      return JsonFile::parse_foreign(text, name);
-    } catch (const Error&) {
-      check_foreign_json_file(source_.path);
-      throw;
-    }
-  }
-
-  // JSON with nothing but objects among its features.
-  void check_rest(const std::string& rest) const {
-    const JsonFile file = parsed(rest, source_.path);
-    const JsonView root = file.root();
-    if (!root.raw().IsObject() || !root.has("features") || !root.at("features").raw().IsArray()) {
-      throw Error(ErrorKind::kData, cat(source_.path, ": has no list \"features\""),
-                  "give --annotations xView's GeoJSON (a FeatureCollection)");
-    }
-    const JsonView features = root.at("features");
-    for (std::size_t i = 0; i < features.size(); ++i) {
-      if (!features.at(i).raw().IsObject()) {
-        throw Error(ErrorKind::kData, cat(source_.path, ": feature ", i + 1, ": is not an object"));
-      }
-    }
-  }
-
-  void take(const std::string& text, const FileLine& at) {
-    const JsonFile file = parsed(text, cat(at.path, ": line ", at.number));
-    const JsonView feature = file.root();
-    if (!feature.raw().IsObject()) fail_line(at, "is not an object");
-    if (!feature.has("properties") || !feature.at("properties").raw().IsObject()) {
-      fail_line(at, "has no \"properties\"");
-    }
+  void add(const JsonView& feature, const FileLine& at) {
     const JsonView properties = feature.at("properties");
-    const std::string image = value_of(properties, "image_id", at).as_string();
-    if (image.empty()) fail_line(at, "image_id is empty");
-    if (image.find('\0') != std::string::npos) {
-      fail_line(at, cat("image_id: got \"", escaped(image), "\", want a name without NUL"));
+    const std::string image = properties.at("image_id").as_string();
+    if (image.empty() || image.find('\0') != std::string::npos) {
+      fail_line(at, cat("image_id: got \"", escaped(image), "\", want a file's name"));
     }
-    std::vector<ReadBox>& boxes = images_[image];
-    const std::string bounds = value_of(properties, "bounds_imcoords", at).as_string();
+    std::vector<ReadBox>& boxes = images_[file_names_.completed(image)];
+    const std::string bounds = properties.at("bounds_imcoords").as_string();
     if (trimmed(bounds).empty()) {
       ++empty_count_;
       return;
     }
-    boxes.push_back(
-        {.box = box_of(bounds, at), .type_id = type_of(value_of(properties, "type_id", at), at)});
+    boxes.push_back({.box = box_of(bounds, at), .type_id = type_of(properties.at("type_id"), at)});
     if (properties.has("class") && properties.at("class").raw().IsString()) {
       boxes.back().class_name = properties.at("class").as_string();
     }
-  }
-
-  static JsonView value_of(const JsonView& properties, const char* key, const FileLine& at) {
-    if (!properties.has(key)) {
-      fail_line(at, cat("has no \"", key, "\", want xView's properties bounds_imcoords, ",
-                        "type_id and image_id"));
-    }
-    return properties.at(key);
   }
 
   static std::int64_t type_of(const JsonView& value, const FileLine& at) {
@@ -220,10 +104,8 @@ class XviewReader {
     if (corners.size() != 4) {
       fail_line(at, cat("bounds_imcoords: got \"", escaped(bounds), "\", want X1,Y1,X2,Y2"));
     }
-    for (const std::size_t i : {0, 1}) {
-      if (corners[i + 2] >= corners[i]) continue;
-      fail_line(at, cat("bounds_imcoords: got \"", escaped(bounds), "\", whose second corner is ",
-                        i == 0 ? "left of" : "above", " the first"));
+    if (corners[2] < corners[0] || corners[3] < corners[1]) {
+      fail_line(at, cat("bounds_imcoords: got \"", escaped(bounds), "\", want X1 <= X2, Y1 <= Y2"));
     }
     return box_around(corners);
   }
@@ -257,22 +139,6 @@ class XviewReader {
     }
   }
 
-  // Some tools write an image_id without its file's ending.
-  void name_files() {
-    std::optional<ImageNames> listed;
-    std::map<std::string, std::vector<ReadBox>> named;
-    for (auto& [image, boxes] : images_) {
-      const std::string* whole = nullptr;
-      if (!is_image_name(image)) {
-        if (!listed) listed.emplace(files_below(source_.images));
-        whole = listed->find(image);
-      }
-      std::vector<ReadBox>& all = named[whole != nullptr ? *whole : image];
-      all.insert(all.end(), boxes.begin(), boxes.end());
-    }
-    images_ = std::move(named);
-  }
-
   // "type_id 75: 1 box, type_id 82: 2 boxes".
   std::string unknown_text() const {
     std::vector<std::string> texts;
@@ -282,7 +148,7 @@ class XviewReader {
     return first_names(texts);
   }
 
-  void tell() const {
+  void report() const {
     if (!unknown_.empty()) {
       log_warning(source_.path, ": boxes whose type_id is no class are left out (", unknown_text(),
                   ")");
@@ -300,6 +166,7 @@ class XviewReader {
 
   const AnnotationSource& source_;
   AnnotationFiles& files_;
+  NameCompleter file_names_;
   std::map<std::string, std::vector<ReadBox>> images_{};
   std::map<std::int64_t, std::int64_t> unknown_{};  // type_id -> boxes
   std::int64_t empty_count_ = 0;

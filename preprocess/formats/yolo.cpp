@@ -2,7 +2,6 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -112,12 +111,7 @@ class DataYaml {
 
   std::optional<std::size_t> point_numbers() const {
     const std::optional<YAML::Node> shape = value_of("kpt_shape");
-    if (!shape) {
-      if (const std::optional<YAML::Node> flip = value_of("flip_idx")) {
-        fail(*flip, "has \"flip_idx\", as of pose labels, but no \"kpt_shape\"");
-      }
-      return std::nullopt;
-    }
+    if (!shape) return std::nullopt;
     if (shape->IsSequence() && shape->size() == 2) {
       const std::int64_t count = whole_number((*shape)[0], "kpt_shape"),
                          size = whole_number((*shape)[1], "kpt_shape");
@@ -140,30 +134,18 @@ YoloSet read_name_list(const std::string& path, AnnotationFiles& files) {
   return set;
 }
 
-std::string_view line_of_text(std::string_view text, std::size_t line) {
-  for (std::size_t i = 1; i < line && !text.empty(); ++i) {
-    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
-  }
-  return text.substr(0, text.find('\n'));
-}
-
 YoloSet read_set(const std::string& path, AnnotationFiles& files) {
   const std::string suffix = lower_suffix(path);
   if (suffix == ".txt" || suffix == ".names") return read_name_list(path, files);
   if (is_folder(path)) {
-    const std::string inside = path + (path.ends_with('/') ? "data.yaml" : "/data.yaml");
-    throw Error(ErrorKind::kNoInput, cat(path, ": is a folder, want data.yaml"),
-                path_exists(inside) ? cat("give ", inside) : "");
+    throw Error(ErrorKind::kNoInput, cat(path, ": is a folder, want data.yaml"));
   }
   const std::string text = files.read(path, "data.yaml", EncodingIn::kComment);
   require_utf8(text, path);
   try {
     return DataYaml(path, text).read();
   } catch (const YAML::Exception& error) {
-    const std::size_t line = line_of(error.mark);
-    const bool has_tab = line_of_text(text, line).find('\t') != std::string_view::npos;
-    fail_line({path, line}, has_tab ? "has a tab, which YAML does not indent with; want spaces"
-                                    : cat("is not valid YAML: ", escaped(error.msg)));
+    fail_line({path, line_of(error.mark)}, cat("is not valid YAML: ", escaped(error.msg)));
   }
 }
 
@@ -223,7 +205,7 @@ LabelFiles find_labels(const std::string& images, const std::vector<std::string>
   return labels;
 }
 
-// Throws where no label file fits; tells which do not.
+// Throws if no label file has an image; warns of those that have none.
 void check_labels(const LabelFiles& labels, const std::string& images,
                   const std::vector<std::string>& image_names) {
   const std::size_t count = labels.without_image.size();
@@ -249,8 +231,6 @@ void check_labels(const LabelFiles& labels, const std::string& images,
 struct Label {
   std::int64_t category_id = 0;
   std::array<double, 4> box{};  // left, top, width, height as shares of the image's sides
-  // Of an outline; the latter where its first four numbers would be a box around the others.
-  bool is_outline = false, may_be_pose = false;
   bool has_confidence = false;  // of a prediction
   friend auto operator<=>(const Label&, const Label&) = default;
 };
@@ -266,18 +246,6 @@ void check_length(std::size_t count, const YoloSet& set, const FileLine& at) {
   if (count == 5 || count == 6 || (count >= 7 && count % 2 == 1)) return;
   fail_line(at, cat("has ", count, " numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the ",
                     "points of an outline"));
-}
-
-bool may_be_pose(const std::vector<double>& numbers) {
-  constexpr std::size_t kCorners = 9;  // CLASS and the four corners of a turned box
-  if (numbers.size() == kCorners) return false;
-  for (std::size_t i = 5; i < numbers.size(); ++i) {
-    const std::size_t side = i % 2 == 1 ? 0 : 1;
-    const double centre = numbers[1 + side], half = numbers[3 + side] / 2;
-    if (centre - half < 0 || centre + half > 1 || std::abs(numbers[i] - centre) > half)
-      return false;
-  }
-  return true;
 }
 
 // The category of a label's first number. Compared as f64: it may be larger than any integer.
@@ -316,37 +284,21 @@ Label parse_label(const std::string& text, const YoloSet& set, const FileLine& a
                         ", want 0 to 1"));
     }
     points = {x - width / 2, y - height / 2, x + width / 2, y + height / 2};
-  } else {
-    label.is_outline = true;
-    label.may_be_pose = may_be_pose(numbers);
   }
   label.box = box_around(points);
   return label;
 }
 
-// What is said once all label files are read.
+// The counts that are reported once all label files are read.
 struct LabelNotes {
-  std::size_t box_count = 0, outline_count = 0, may_be_pose_count = 0, confidence_count = 0;
-  std::size_t repeated_count = 0;
+  std::size_t box_count = 0, confidence_count = 0, repeated_count = 0;
   std::string first_repeated{};
 
-  void count(const Label& label) {
-    ++box_count;
-    outline_count += label.is_outline ? 1 : 0;
-    confidence_count += label.has_confidence ? 1 : 0;
-    may_be_pose_count += label.may_be_pose ? 1 : 0;
-  }
-
-  void tell(const std::string& folder) const {
+  void report(const std::string& folder) const {
     if (repeated_count > 0) {
       log_warning(folder, ": ", counted(repeated_count, "line repeats", "lines repeat"),
                   " a box of the same file and is ignored (", first_repeated,
                   repeated_count == 1 ? ")" : ", ...)");
-    }
-    if (may_be_pose_count > 0 && may_be_pose_count == outline_count) {
-      log_warning(folder, ": the boxes of ", outline_count,
-                  " lines with more than 5 numbers are taken from the outlines; if these are ",
-                  "boxes followed by key points, give \"kpt_shape\" in data.yaml");
     }
     if (confidence_count > 0) {
       log_warning(
@@ -402,11 +354,12 @@ Instances read_yolo(const AnnotationSource& source, AnnotationFiles& files) {
         }
         continue;
       }
-      notes.count(label);
+      ++notes.box_count;
+      notes.confidence_count += label.has_confidence ? 1 : 0;
       add_box(out, label.box, label.category_id);
     }
   }
-  notes.tell(labels.folder);
+  notes.report(labels.folder);
   read_image_sizes(source, out);
   scale_shares(out);
   return out;

@@ -16,11 +16,12 @@ namespace {
 
 // Samples wait in memory; a larger file is not shown.
 constexpr std::size_t kMaxSampleBytes = std::size_t{8} << 20;
-// Of images, to what the network sees: less is not worth the tiles, more costs most small objects.
+// Times that images are larger than the network sees them: less is not worth the tiles, more costs
+// most small objects.
 constexpr double kLargeTimes = 1.5, kVeryLargeTimes = 3;
 constexpr float kSmallAreaPx = 32 * 32;  // COCO's limit of small objects
 
-// Of classes and boxes: what training sees of an image beside its pixels.
+// Hashes the classes and boxes: all that training sees of an image beside its pixels.
 std::uint64_t hash_of_truth(const Record& record) {
   Hasher hasher;
   if (record.label) hasher.update(&*record.label, sizeof(*record.label));

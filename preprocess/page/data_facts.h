@@ -1,5 +1,5 @@
-// What the page of a data set says, collected record by record while packing, so that no shard is
-// read a second time, or restored from a finished set.
+// The facts on the page of a data set, collected record by record while packing, so that no shard
+// is read a second time.
 #pragma once
 
 #include <array>
@@ -98,7 +98,7 @@ std::string lost_in_tiles(const DataFacts& facts, const Categories& categories);
 inline constexpr double kWorthAWord = 0.02;
 
 // "images are 5.0 times as large as the network sees them (800 px): pack them with --tile 800",
-// where that is the cure: whole images that are shrunk so much that many of their boxes are lost
+// where that helps: whole images that are shrunk so much that many of their boxes are lost
 // (`uncovered`, by the default anchors) or most become small in COCO's sense. Empty elsewhere, also
 // for large photographs of large objects, which tiles would only cut.
 std::string tile_advice(const DataFacts& facts, const Manifest& manifest,

@@ -22,10 +22,14 @@ struct DataPageInput {
   int thread_count = 1;
 };
 
-// Of the same set the same bytes, whatever the number of threads; without paths, dates or times.
+// Renders the page: the same bytes for the same set, whatever the number of threads; without paths,
+// dates or times.
 std::string render_data_page(const DataPageInput& input);
 
-// Whether the file is such a page: one of that name may be anybody's.
+// Returns "damaged 3, size 1" of the kinds of quarantined images.
+std::string kinds_text(const std::vector<QuarantinedImage>& quarantined);
+
+// Returns true if the file is such a page: one of that name may be anybody's.
 bool is_data_page(const std::string& path);
 
 }  // namespace retina

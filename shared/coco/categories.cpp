@@ -32,13 +32,6 @@ std::optional<int> CategoryMap::label_of(std::int64_t category_id) const {
   return static_cast<int>(found - categories_.begin());
 }
 
-std::optional<int> CategoryMap::label_of_name(const std::string& name) const {
-  const auto found = std::find_if(categories_.begin(), categories_.end(),
-                                  [&](const Category& category) { return category.name == name; });
-  if (found == categories_.end()) return std::nullopt;
-  return static_cast<int>(found - categories_.begin());
-}
-
 std::optional<std::pair<int, int>> CategoryMap::equal_names() const {
   std::unordered_map<std::string, int> label_of_name;
   for (int label = 0; label < size(); ++label) {

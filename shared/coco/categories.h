@@ -36,8 +36,6 @@ class CategoryMap {
 
   int size() const { return static_cast<int>(categories_.size()); }
   std::optional<int> label_of(std::int64_t category_id) const;
-  // Returns the first label of that name.
-  std::optional<int> label_of_name(const std::string& name) const;
   // Returns a category. Precondition: 0 <= label < size().
   const Category& at(int label) const;
   // Returns two labels that share a name, for a warning: weights of other data sets are matched by

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/base/file_spelling.h"
@@ -39,11 +39,6 @@ class BoxReadings {
     corners_ +=
         x >= -1 && y >= -1 && x < width && y < height && width <= right + 1 && height <= bottom + 1;
     shares_ += x >= 0 && y >= 0 && std::max({x, y, width, height}) <= 1 && right > 2 && bottom > 2;
-    if (count_ == 1) first_image_ = image;
-    has_two_images_ = has_two_images_ || image != first_image_;
-    percents_ +=
-        x >= 0 && y >= 0 && std::max(x + width, y + height) <= 100 && std::min(right, bottom) > 200;
-    farthest_ = std::max({farthest_, x + width, y + height});
     if (x >= -slack_x && y >= -slack_y && x + width <= right + slack_x &&
         y + height <= bottom + slack_y) {
       return;
@@ -57,15 +52,11 @@ class BoxReadings {
     if (!first_outside_) first_outside_ = BoxPlace{.image = image, .box = describe()};
   }
 
-  std::string doubt(bool may_guess = true) const {
+  std::string warning(bool may_guess = true) const {
     if (count_ == 0) return "";
     if (may_guess && shares_ == count_) {
       return cat(count_ == 1 ? "the only box lies" : cat("all ", count_, " boxes lie"),
                  " within one pixel, as shares of the image's sides do; want pixels");
-    }
-    if (may_guess && are_percent()) {
-      return cat("all ", count_, " boxes lie within the first 100 pixels of larger images, as ",
-                 "percent of the image's sides do; want pixels");
     }
     if (beyond_ == 0) return "";
     const std::string of_all = cat(beyond_, " of ", count_, count_ == 1 ? " box" : " boxes",
@@ -92,17 +83,7 @@ class BoxReadings {
     return beyond_ >= kFewest && beyond_ * 4 >= count_ && corners_ * 100 >= count_ * 99;
   }
 
-  // Returns true if there are enough boxes, in several images, the farthest near 100, to rule out
-  // chance.
-  bool are_percent() const {
-    constexpr std::int64_t kFewest = 8;
-    return count_ >= kFewest && percents_ == count_ && has_two_images_ && farthest_ > 70;
-  }
-
-  std::int64_t count_ = 0, corners_ = 0, shares_ = 0, percents_ = 0, beyond_ = 0, outside_ = 0;
-  const ImageInfo* first_image_ = nullptr;
-  bool has_two_images_ = false;
-  double farthest_ = 0;
+  std::int64_t count_ = 0, corners_ = 0, shares_ = 0, beyond_ = 0, outside_ = 0;
   std::optional<BoxPlace> first_beyond_{}, first_outside_{};
 };
 
@@ -160,7 +141,7 @@ std::string doubtful_boxes(const std::vector<ImageInfo>& images, const Annotatio
     const Annotation one = truth.at(i);
     readings.add(&images[truth.image(i)], one.bbox, [&] { return cat("annotation ", one.id); });
   }
-  return readings.doubt();
+  return readings.warning();
 }
 
 std::string doubled_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
@@ -235,7 +216,7 @@ std::string boxes_beyond(const Instances& truth, const std::vector<Detection>& d
     readings.add(images.image_with(one.image_id), one.bbox,
                  [&] { return cat("entry ", &one - detections.data()); });
   }
-  return readings.doubt(false);
+  return readings.warning(false);
 }
 
 std::string unmatchable_annotation(const std::vector<ImageInfo>& images,

@@ -12,10 +12,9 @@
 namespace retina {
 
 // Returns a warning about boxes that are not x, y, width, height in pixels. It says, of those with
-// an area in images with a size, whether they read better as corners, as fractions of the image or
-// as percent of it, else how many extend beyond their image by more than a pixel and 1 % of its
-// side and how many have less than half their area in it, with the first one's image and
-// annotation.
+// an area in images with a size, whether they read better as corners or as fractions of the image,
+// else how many extend beyond their image by more than a pixel and 1 % of its side and how many
+// have less than half their area in it, with the first one's image and annotation.
 std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
 // Returns a warning about detections that extend beyond their image, in the same words, without a
 // guess at the reason; passes over those on other images.

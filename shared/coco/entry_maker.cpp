@@ -99,14 +99,8 @@ bool has_escape(std::string_view text) {
 
 }  // namespace
 
-EntryMaker::EntryMaker(const std::string& path, const CocoList& list, std::string_view text,
-                       std::size_t first)
-    : path_(path),
-      list_(list),
-      text_(text),
-      first_(first),
-      needed_(bits(list.needed)),
-      wanted_(needed_ | bits(list.allowed)) {}
+EntryMaker::EntryMaker(const std::string& path, const CocoList& list)
+    : path_(path), list_(list), needed_(bits(list.needed)), wanted_(needed_ | bits(list.allowed)) {}
 
 void EntryMaker::make(const rapidjson::Value& value, std::size_t index, CocoEntry& entry) {
   entry_ = &entry;
@@ -197,32 +191,22 @@ void EntryMaker::take_attributes(const rapidjson::Value& value) {
 }
 
 void EntryMaker::check_finite() const {
-  constexpr const char* kWant = "a finite number";
-  const rapidjson::Value number(0);
-  for (unsigned i = 0; i < entry_->bbox.size(); ++i) {
-    if (std::isfinite(entry_->bbox[i])) continue;
-    fail(cat("bbox[", i, "]: got ", digits("bbox", i), ", want ", kWant));
-  }
-  if (!std::isfinite(entry_->area)) wrong_type("area", number, kWant);
-  if (!std::isfinite(entry_->score)) wrong_type("score", number, kWant);
+  const auto check = [&](const char* field, double number) {
+    if (std::isfinite(number)) return;
+    fail(cat(field, ": got ", shortest(number), ", want a finite number"));
+  };
+  for (const double side : entry_->bbox) check("bbox", side);
+  check("area", entry_->area);
+  check("score", entry_->score);
 }
 
 void EntryMaker::wrong_type(std::string_view key, const rapidjson::Value& got,
                             const char* want) const {
   fail(cat(key, ": got ",
-           got.IsNumber()   ? digits(key)
+           got.IsNumber()   ? shortest(got.GetDouble())
            : got.IsString() ? quoted(text_of(got))
                             : type_of(got),
            ", want ", want));
-}
-std::string EntryMaker::digits(std::string_view key, unsigned side) const {
-  constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag |
-                              rapidjson::kParseNanAndInfFlag | rapidjson::kParseIterativeFlag;
-  rapidjson::Document texts;
-  texts.Parse<kFlags>(cat('[', text_, ']').c_str());
-  const auto entry = static_cast<rapidjson::SizeType>(index_ - first_);
-  const rapidjson::Value& value = texts[entry][std::string(key).c_str()];
-  return std::string(text_of(value.IsArray() ? value[side] : value));
 }
 void EntryMaker::fail(const std::string& problem, const std::string& hint) const {
   throw Error(ErrorKind::kData, cat(entry_place(path_, list_, index_, *entry_), ": ", problem),

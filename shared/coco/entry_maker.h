@@ -18,10 +18,7 @@ constexpr std::size_t kCocoFields = 12;
 // Makes entries of RapidJSON's values.
 class EntryMaker {
  public:
-  // Takes the text of the values: entries separated by commas, the first of which has the number
-  // `first`.
-  EntryMaker(const std::string& path, const CocoList& list, std::string_view text,
-             std::size_t first);
+  EntryMaker(const std::string& path, const CocoList& list);
 
   // Fills entry number `index`, which is empty. Throws kData, naming the entry: see read_entries().
   void make(const rapidjson::Value& value, std::size_t index, CocoEntry& entry);
@@ -38,13 +35,9 @@ class EntryMaker {
   [[noreturn]] void wrong_type(std::string_view key, const rapidjson::Value& got,
                                const char* want) const;
   [[noreturn]] void fail(const std::string& problem, const std::string& hint = "") const;
-  // Returns a number as it is written in the file.
-  std::string digits(std::string_view key, unsigned side = 0) const;
 
   const std::string& path_;
   const CocoList& list_;
-  std::string_view text_;
-  std::size_t first_;
   unsigned needed_, wanted_;  // one bit per field
   std::size_t index_ = 0;
   CocoEntry* entry_ = nullptr;

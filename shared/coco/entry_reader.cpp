@@ -38,9 +38,15 @@ std::size_t last_border(std::string_view text) {
 // looks at brackets and strings alone.
 class EntryFile {
  public:
+  // Without `take_value` the lists have entries, for `take`.
   EntryFile(const std::string& path, const std::vector<CocoList>& lists, const TakeEntries& take,
-            const ReadingPieces& pieces)
-      : path_(path), lists_(lists), take_(take), piece_bytes_(pieces.piece_bytes), file_(path) {
+            const TakeValue& take_value, const ReadingPieces& pieces)
+      : path_(path),
+        lists_(lists),
+        take_(take),
+        take_value_(take_value),
+        piece_bytes_(pieces.piece_bytes),
+        file_(path) {
     constexpr int kMostThreads = 8;  // one thread hands the entries over
     thread_count_ =
         pieces.thread_count > 0 ? pieces.thread_count : std::min(usable_cores(), kMostThreads);
@@ -101,6 +107,7 @@ class EntryFile {
   }
 
   bool is_wanted(std::size_t list) const { return list < lists_.size(); }
+  bool has_values(std::size_t list) const { return is_wanted(list) && take_value_; }
 
   // Hands over the entries of a wanted list; any other must be JSON, no more.
   void read_list(std::size_t list) {
@@ -113,7 +120,7 @@ class EntryFile {
     std::size_t index = 0;
     do {
       // The fast way: pieces with guessed borders, several at once.
-      const std::size_t piece_count = guess_pieces();
+      const std::size_t piece_count = has_values(list) ? 0 : guess_pieces();
       for_each_parallel(piece_count, thread_count_,
                         [&](std::size_t i) { parse_guess(pieces_[i], list); });
       std::size_t i = 0;
@@ -132,10 +139,12 @@ class EntryFile {
       if (ahead()[size] != ',' && ahead()[size] != ']') fail_syntax();
       const std::size_t first = index;
       std::optional<EntryMaker> maker;
-      if (is_wanted(list)) maker.emplace(path_, lists_[list], ahead().substr(0, size), first);
+      if (is_wanted(list)) maker.emplace(path_, lists_[list]);
       const JsonFile values = parse(size);
       for (const rapidjson::Value& value : values.root().raw().GetArray()) {
-        if (maker) {
+        if (has_values(list)) {
+          take_value_(index, value);
+        } else if (maker) {
           CocoEntry entry;
           maker->make(value, index, entry);
           take_(list, index, {&entry, 1});
@@ -271,6 +280,7 @@ class EntryFile {
   const std::string& path_;
   const std::vector<CocoList>& lists_;
   const TakeEntries& take_;
+  const TakeValue& take_value_;
   std::size_t piece_bytes_;
   FileReader file_;
   std::string buffer_;
@@ -309,7 +319,7 @@ const char* wanted_file(const std::vector<CocoList>& lists) {
 
 void read_entries(const std::string& path, const std::vector<CocoList>& lists,
                   const TakeEntries& take, const ReadingPieces& pieces) try {
-  EntryFile(path, lists, take, pieces).read();
+  EntryFile(path, lists, take, {}, pieces).read();
 } catch (const Error& error) {
   if (error.kind() == ErrorKind::kNoInput && is_folder(path)) {
     throw Error(error.kind(), error.what(), wanted_file(lists));
@@ -322,6 +332,13 @@ void read_entries(const std::string& path, const std::vector<CocoList>& lists,
   }
   if (!error.hint().empty()) throw;
   fail_as_known(path, lists, error);
+}
+
+void read_values(const std::string& path, const std::string& key, const TakeValue& take) try {
+  EntryFile(path, {{.key = key}}, {}, take, {}).read();
+} catch (const Error& error) {
+  if (error.kind() == ErrorKind::kData) check_foreign_json_file(path);  // bad JSON first
+  throw;
 }
 
 std::string entry_place(const std::string& path, const CocoList& list, std::size_t index,

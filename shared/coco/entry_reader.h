@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/json.h"
+
 namespace retina {
 
 // The keys that are read. All others are skipped, whatever their value, which must still be JSON.
@@ -68,6 +70,13 @@ using TakeEntries =
 // not UTF-8, a number that is not finite. An exception of `take` ends the reading, too.
 void read_entries(const std::string& path, const std::vector<CocoList>& lists,
                   const TakeEntries& take, const ReadingPieces& pieces = {});
+
+// Receives a value of a list and its number.
+using TakeValue = std::function<void(std::size_t index, const rapidjson::Value& value)>;
+
+// Reads the values of the list `key` at the file's root, one by one; the other members must be
+// JSON. Throws as read_entries().
+void read_values(const std::string& path, const std::string& key, const TakeValue& take);
 
 // Returns "FILE: annotations[17] (id 42)", for messages.
 std::string entry_place(const std::string& path, const CocoList& list, std::size_t index,

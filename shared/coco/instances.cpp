@@ -42,26 +42,14 @@ Category category_of(const CocoEntry& entry) {
           .supercategory = std::string(entry.supercategory)};
 }
 
-// Throws if two of the list's entries share an id, naming the lowest one. Sorts a share of the ids
-// at a time: all would take a good part of the memory of the boxes.
+// Throws if two of the list's entries share an id, naming the lowest one.
 template <class IdOf>
 void check_unique(const std::string& name, const char* key, std::size_t count, const IdOf& id_of) {
-  std::size_t ascending = 1;
-  while (ascending < count && id_of(ascending - 1) < id_of(ascending)) ++ascending;
-  if (ascending >= count) return;
-  constexpr std::uint64_t kShares = 16;
-  std::optional<std::int64_t> twice;
-  std::vector<std::int64_t> ids;
-  for (std::uint64_t share = 0; share < kShares; ++share) {
-    ids.clear();
-    for (std::size_t i = 0; i < count; ++i) {
-      if (static_cast<std::uint64_t>(id_of(i)) % kShares == share) ids.push_back(id_of(i));
-    }
-    std::sort(ids.begin(), ids.end());
-    const auto found = std::adjacent_find(ids.begin(), ids.end());
-    if (found != ids.end() && (!twice || *found < *twice)) twice = *found;
-  }
-  if (!twice) return;
+  std::vector<std::int64_t> ids(count);
+  for (std::size_t i = 0; i < count; ++i) ids[i] = id_of(i);
+  std::sort(ids.begin(), ids.end());
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  if (twice == ids.end()) return;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; places.size() < 2; ++i) {
     if (id_of(i) == *twice) places.push_back(i);

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -23,6 +22,7 @@
 namespace retina {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -84,17 +84,6 @@ TEST_F(CocoPack, PacksVerifiesAndInspects) {
   EXPECT_EQ(inspected.exit_code, 0) << inspected.err;
   EXPECT_THAT(inspected.out, HasSubstr("b/3.jpg (image 4): "));
   EXPECT_GT(file_size_bytes(folder_ / "drawn.jpg"), 100U);
-}
-
-TEST_F(CocoPack, VerifyAnswersNoToDamage) {
-  run_process(command(folder_ / "set"));
-  const std::string name = read_manifest(folder_ / "set").shards[1].file.name;
-  const std::string shard = folder_ / "set/" + name;
-  std::filesystem::resize_file(shard, file_size_bytes(shard) - 4096);
-  const ProcessResult result = run_process({"coco-pack", "--verify", folder_ / "set"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out, HasSubstr(name + ": is cut short"));
-  EXPECT_THAT(result.err, HasSubstr("damaged, "));
 }
 
 // Whoever makes a shard makes its hashes, too.
@@ -171,54 +160,6 @@ TEST_F(CocoPack, AFullDiskIs74AndTheNextRunContinues) {
   EXPECT_EQ(run_process({"coco-pack", "--verify", folder_ / "set"}).exit_code, 0);
 }
 
-TEST_F(CocoPack, OtherOptionsAre78AndOverwriteReplaces) {
-  run_process(command(folder_ / "set"));
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--max-side", "50"}), 78), HasSubstr("max-side"));
-  const ProcessResult replaced =
-      run_process(command(folder_ / "set", {"--max-side", "50", "--overwrite"}));
-  EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
-  EXPECT_THAT(replaced.out, HasSubstr("at most 50 px"));
-}
-
-TEST_F(CocoPack, FilesOfOthersAre78AndStay) {
-  std::filesystem::create_directories(folder_ / "set");
-  for (const char* name : {"index.bin", "quarantine.jsonl", "manifest.json"}) {
-    const std::string path = folder_ / "set/" + name;
-    write_file_atomically(path, "mine");
-    for (const bool overwrite : {false, true}) {
-      const std::string line =
-          refusal(command(folder_ / "set", overwrite ? std::vector<std::string>{"--overwrite"}
-                                                     : std::vector<std::string>{}),
-                  78);
-      EXPECT_THAT(line, HasSubstr(cat("holds ", name, ", which does not look like coco-pack's")));
-      EXPECT_THAT(line, Not(HasSubstr("--overwrite")));
-      EXPECT_EQ(folder_content(folder_ / "set"),
-                (std::map<std::string, std::string>{{name, "mine"}}));
-    }
-    std::filesystem::remove(path);
-  }
-}
-
-TEST_F(CocoPack, AnImageThatWasPutBackIs78AndPackedByOverwrite) {
-  std::filesystem::rename(folder_ / "images/a/0.jpg", folder_ / "aside.jpg");
-  EXPECT_EQ(run_process(command(folder_ / "set")).exit_code, 0);
-  std::filesystem::rename(folder_ / "aside.jpg", folder_ / "images/a/0.jpg");
-  const std::string line = refusal(command(folder_ / "set"), 78);
-  EXPECT_THAT(line, HasSubstr("1 quarantined image can be used now (a/0.jpg)"));
-  EXPECT_THAT(line, HasSubstr("--overwrite"));
-  EXPECT_EQ(run_process(command(folder_ / "set", {"--overwrite"})).exit_code, 0);
-  EXPECT_THAT(run_process(command(folder_ / "set")).out, HasSubstr("already finished, 60 images"));
-}
-
-TEST_F(CocoPack, ClassesOfOneNameAreTold) {
-  Instances source = coco_.write();
-  source.categories[1].name = "cat";
-  write_file_atomically(folder_ / "annotations.json", instances_to_json(source));
-  const ProcessResult result = run_process(command(folder_ / "set"));
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("categories 3 and 17 are both named \"cat\""));
-}
-
 // Kills that come too late do not count: another folder is tried, until enough have hit.
 // `command_to` gives the command that packs into a folder.
 void expect_kills_change_nothing(
@@ -263,37 +204,6 @@ TEST_F(CocoPack, OfTilesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
   });
 }
 
-// Each part and the merge.
-TEST_F(CocoPack, InPartsKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
-  const RandomStream random{.seed = 12};
-  std::uint64_t draw = 0;
-  int kills = 0;
-  for (const int count : {2, 5, 8}) {
-    const auto commands_to = [&](const std::string& set) {
-      std::vector<std::vector<std::string>> commands;
-      for (int number = 1; number <= count; ++number) {
-        commands.push_back(command(set, {"--part", cat(number, "/", count)}));
-      }
-      commands.push_back({"coco-pack", "--merge", set});
-      return commands;
-    };
-    const std::string whole = folder_ / cat("whole", count), set = folder_ / cat("set", count);
-    for (const auto& one : commands_to(whole)) ASSERT_EQ(run_process(one).exit_code, 0);
-    for (const auto& one : commands_to(set)) {
-      ChildProcess child(one);
-      child.run_until([] { return false; }, 0.05 * random.unit(draw++));
-      child.signal(SIGKILL);
-      kills += child.wait().exit_code == 0 ? 0 : 1;
-      const ProcessResult result = run_process(one);
-      ASSERT_EQ(result.exit_code, 0) << result.err;
-      EXPECT_EQ(run_process(one).exit_code, 0) << "a second time there is nothing to do";
-    }
-    EXPECT_EQ(folder_content(set), folder_content(whole)) << count << " parts";
-    EXPECT_EQ(run_process({"coco-pack", "--verify", set}).exit_code, 0);
-  }
-  EXPECT_GE(kills, 8);
-}
-
 TEST_F(CocoPack, InProcessesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
   expect_kills_change_nothing(folder_, [&](const std::string& set) {
     return command(set, {"--parts", "3"});
@@ -301,10 +211,8 @@ TEST_F(CocoPack, InProcessesKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
 }
 
 TEST_F(CocoPack, InPartsTellsWhatIsMissingAndWhatIsDone) {
-  EXPECT_THAT(refusal(command("x", {"--part", "9/8"}), 64),
-              HasSubstr("--part: got 9/8, want K/N with 1 <= K <= N"));
+  EXPECT_THAT(refusal(command("x", {"--part", "9/8"}), 64), HasSubstr("--part: got 9/8"));
   EXPECT_THAT(refusal(command("x", {"--part", "1/2", "--parts", "2"}), 64), HasSubstr("not both"));
-  EXPECT_THAT(refusal(command("x", {"--merge", "y"}), 64), HasSubstr("exclude each other"));
   EXPECT_THAT(refusal({"coco-pack", "--merge", "y", "--part", "1/2"}, 64),
               HasSubstr("--part: has no effect with --merge"));
   EXPECT_THAT(refusal({"coco-pack", "--merge", folder_ / "nowhere"}, 66),
@@ -323,135 +231,55 @@ TEST_F(CocoPack, InPartsTellsWhatIsMissingAndWhatIsDone) {
   EXPECT_THAT(failure, AllOf(HasSubstr("coco-pack part "), HasSubstr("a part ended with exit")));
 }
 
-TEST_F(CocoPack, OfTilesTellsHowManyOfHowManyImages) {
-  const std::vector<std::string> arguments =
-      command(folder_ / "set", {"--tile", "32", "--encoding", "raw"});
-  const ProcessResult packed = run_process(arguments);
-  EXPECT_EQ(packed.exit_code, 0) << packed.err;
-  EXPECT_THAT(packed.out, HasSubstr("  images        60 (7 quarantined), with "));
-  EXPECT_THAT(packed.out, HasSubstr(" of 32 px, overlap 0.2"));
-  EXPECT_THAT(packed.err, HasSubstr("7 of 67 images are quarantined"));
-  EXPECT_THAT(run_process(arguments).out, HasSubstr(" tiles of 60 images in "));
-  EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "set"}).out,
-              HasSubstr(" tiles of 60 images, "));
-}
-
 TEST_F(CocoPack, OfTilesRefusesWhatExcludesThem) {
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32", "--max-side", "50"}), 64),
-              HasSubstr("either --tile or --max-side"));
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "32,overlap=0.99"}), 64),
-              HasSubstr("--tile overlap: bad value (got \"0.99\", want 0 to 0.9)"));
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "overlap=0.5"}), 64),
-              HasSubstr("--tile overlap: has no effect without --tile"));
-  EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", "31"}), 64),
-              HasSubstr("--tile: bad value (got \"31\", want 32 to 16384)"));
-  for (const auto& [part, value] : {std::pair{"visibility", "1.1"}, std::pair{"empty", "-0.1"}}) {
-    EXPECT_THAT(refusal(command(folder_ / "set", {"--tile", cat("32,", part, "=", value)}), 64),
-                HasSubstr(cat("--tile ", part, ": bad value (got \"", value, "\", want 0 to 1)")));
+  for (const auto& [tile, problem] :
+       {std::pair{"32,overlap=0.99", "--tile overlap: bad value (got \"0.99\", want 0 to 0.9)"},
+        {"overlap=0.5", "--tile overlap: has no effect without --tile"},
+        {"31", "--tile: bad value (got \"31\", want 32 to 16384)"},
+        {"32,visibility=1.1", "--tile visibility: bad value"},
+        {"32,empty=-0.1", "--tile empty: bad value"}}) {
+    EXPECT_THAT(refusal(command("x", {"--tile", tile}), 64), HasSubstr(problem));
   }
 }
 
 // Sets for classification.
-class PackClasses : public CocoPack {
- protected:
-  PackClasses() {
-    SmallFolders{folder_ / "f"}.write();
-    SmallCifar10{folder_ / "c"}.write();
-  }
-
-  static std::vector<std::string> pack(const std::string& format, const std::string& images,
-                                       const std::string& output,
-                                       const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = {"coco-pack", "--format",     format,
-                                          "--images",  images,         "--output",
-                                          output,      "--shard-size", "64KiB"};
+TEST_F(CocoPack, PacksVerifiesAndInspectsClasses) {
+  SmallFolders{folder_ / "f"}.write();
+  SmallCifar10{folder_ / "c"}.write();
+  const auto pack = [&](const std::string& format, const std::string& images,
+                        const std::string& output, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"coco-pack", "--format", format, "--images",
+                                          images,      "--output", output};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
-  }
-  std::vector<std::string> folders(const std::string& output,
-                                   const std::vector<std::string>& more = {}) const {
-    return pack("folders", folder_ / "f/images", output, more);
-  }
-  std::vector<std::string> cifar10(const std::string& output,
-                                   const std::vector<std::string>& more = {}) const {
-    return pack("cifar10", folder_ / "c/cifar", output, more);
-  }
-};
-
-TEST_F(PackClasses, ArePackedVerifiedAndInspected) {
-  const ProcessResult packed = run_process(folders(folder_ / "set"));
-  EXPECT_EQ(packed.exit_code, 0) << packed.err;
-  EXPECT_THAT(packed.out, HasSubstr("images        21 (0 quarantined)"));
-  EXPECT_THAT(packed.out, HasSubstr("classes       3 (1 without images)"));
-  EXPECT_THAT(packed.err,
-              HasSubstr("warning: " + folder_ / "f/images" + ": 1 class has no images"));
-  EXPECT_THAT(run_process(folders(folder_ / "set")).out, HasSubstr("already finished, 21 images"));
-  EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "set"}).out,
-              HasSubstr("intact, 21 images, "));
-  const ProcessResult inspected = run_process({"coco-pack", "--inspect", folder_ / "set"});
-  EXPECT_THAT(inspected.out, HasSubstr("  0      1   cat    12"));
-  EXPECT_THAT(inspected.out, Not(HasSubstr("boxes")));
-  const ProcessResult drawn = run_process({"coco-pack", "--inspect", folder_ / "set", "--image-id",
-                                           "13", "--draw", folder_ / "drawn.jpg"});
-  EXPECT_THAT(drawn.out, HasSubstr("class dog (label 1, id 2)"));
-  EXPECT_GT(file_size_bytes(folder_ / "drawn.jpg"), 100U);
-
-  EXPECT_EQ(run_process(cifar10(folder_ / "c10")).exit_code, 0);
-  EXPECT_EQ(run_process(cifar10(folder_ / "c10", {"--threads", "3"})).exit_code, 0);
-  EXPECT_THAT(run_process({"coco-pack", "--verify", folder_ / "c10"}).out,
-              HasSubstr("intact, 60 images, "));
-  EXPECT_THAT(run_process({"coco-pack", "--inspect", folder_ / "c10", "--image-id", "60"}).out,
-              HasSubstr("32x32, 3.0 KiB, raw, "));
-}
-
-TEST_F(PackClasses, BadInputsAreNamedAndLeaveNothing) {
-  const std::string set = folder_ / "set";
+  };
+  const std::string images = folder_ / "f/images", cifar = folder_ / "c/cifar",
+                    set = folder_ / "set";
+  // What is refused leaves nothing.
   EXPECT_THAT(refusal(pack("folders", folder_ / "nowhere", set), 66), HasSubstr("does not exist"));
   EXPECT_THAT(refusal(pack("cifar10", folder_ / "nowhere.bin", set), 66),
               HasSubstr("nowhere.bin: does not exist"));
-  std::filesystem::create_directories(folder_ / "bare");
-  EXPECT_THAT(refusal(pack("folders", folder_ / "bare", set), 65), HasSubstr("has no folders"));
-  EXPECT_THAT(refusal(pack("cifar10", folder_ / "bare", set), 66),
-              HasSubstr("has no training batches"));
-  std::ofstream(folder_ / "classes") << "cat\nempty\n";
-  EXPECT_THAT(refusal(folders(set, {"--classes", folder_ / "classes"}), 65),
-              HasSubstr("dog: is not a class of"));
-  EXPECT_THAT(refusal(folders(folder_ / "f/images/set"), 78), HasSubstr("images' folder"));
-  EXPECT_THAT(refusal(cifar10(set, {"--convert"}), 64), HasSubstr("--convert: has no effect"));
-  EXPECT_THAT(refusal(cifar10(set, {"--max-side", "9", "--quality", "9", "--exif", "apply",
-                                    "--check", "header", "--annotations", "x"}),
+  EXPECT_THAT(refusal(pack("folders", images, images + "/set"), 78), HasSubstr("images' folder"));
+  EXPECT_THAT(refusal(pack("cifar10", cifar, set,
+                           {"--max-side", "9", "--quality", "9", "--exif", "apply", "--check",
+                            "header", "--annotations", "x"}),
                       64),
               HasSubstr("--annotations, --max-side, --exif, --quality, --check: have no effect"));
-
-  const std::string batch = folder_ / "c/cifar/data_batch_2.bin";
-  std::filesystem::resize_file(batch, file_size_bytes(batch) - 1000);
-  EXPECT_THAT(refusal(cifar10(set, {"--log-level", "warning"}), 65),
-              HasSubstr("data_batch_2.bin: is not a whole number of records (got 91190 bytes"));
-  std::ofstream(batch) << std::string(3073, '\x0B');
-  EXPECT_THAT(refusal(cifar10(set, {"--log-level", "warning"}), 65),
-              HasSubstr("data_batch_2.bin: record 0: the label is out of range (got 11"));
   EXPECT_FALSE(path_exists(set));
-}
 
-TEST_F(PackClasses, AFullDiskIs74AndTheNextRunContinues) {
-  for (const auto& command_line : {cifar10(folder_ / "set"), cifar10(folder_ / "set")}) {
-    std::string line = "ulimit -f 32; exec " RETINA_BIN_DIR "/coco-pack --log-level error";
-    for (const std::string& argument : command_line) {
-      if (argument != "coco-pack") line += " '" + argument + "'";
-    }
-    EXPECT_THAT(refusal({"/bin/bash", "-c", line}, 74), HasSubstr("writing failed"));
-    EXPECT_FALSE(path_exists(folder_ / "set/manifest.json"));
-  }
-  EXPECT_EQ(run_process(cifar10(folder_ / "set")).exit_code, 0);
-  EXPECT_EQ(run_process({"coco-pack", "--verify", folder_ / "set"}).exit_code, 0);
-}
-
-TEST_F(PackClasses, OfFoldersKilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
-  expect_kills_change_nothing(folder_, [&](const std::string& set) { return folders(set); });
-}
-
-TEST_F(PackClasses, OfCifar10KilledAtRandomMomentsTheSetEndsWithTheSameBytes) {
-  expect_kills_change_nothing(folder_, [&](const std::string& set) { return cifar10(set); });
+  const ProcessResult packed = run_process(pack("folders", images, set));
+  EXPECT_EQ(packed.exit_code, 0) << packed.err;
+  EXPECT_THAT(packed.out, AllOf(HasSubstr("images        21 (0 quarantined)"),
+                                HasSubstr("classes       3 (1 without images)")));
+  EXPECT_THAT(run_process({"coco-pack", "--verify", set}).out, HasSubstr("intact, 21 images, "));
+  const ProcessResult inspected = run_process({"coco-pack", "--inspect", set});
+  EXPECT_THAT(inspected.out, HasSubstr("  0      1   cat    12"));
+  EXPECT_THAT(inspected.out, Not(HasSubstr("boxes")));
+  EXPECT_THAT(run_process({"coco-pack", "--inspect", set, "--image-id", "13"}).out,
+              HasSubstr("class dog (label 1, id 2)"));
+  EXPECT_EQ(run_process(pack("cifar10", cifar, folder_ / "c10")).exit_code, 0);
+  EXPECT_THAT(run_process({"coco-pack", "--inspect", folder_ / "c10", "--image-id", "60"}).out,
+              HasSubstr("32x32, 3.0 KiB, raw, "));
 }
 
 TEST_F(CocoPack, StoppedBySigtermItAsksToBeRunAgain) {

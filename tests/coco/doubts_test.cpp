@@ -103,24 +103,6 @@ TEST(Doubts, AnnotationIdZeroIsToldWithWhatItCosts) {
               HasSubstr("annotation id 0 (image 2)"));
 }
 
-TEST(Doubts, PercentOfTheImageAreTold) {
-  Instances truth = instances_of({{1, 1, 5, 5},
-                                  {90, 80, 9, 9},
-                                  {20, 30, 40, 50},
-                                  {0, 0, 9, 9},
-                                  {1, 1, 5, 5},
-                                  {90, 80, 9, 9},
-                                  {20, 30, 40, 50},
-                                  {0, 0, 9, 9}});
-  for (ImageInfo& image : truth.images) image.width = image.height = 640;
-  EXPECT_THAT(doubtful_boxes(truth.images, Listed(truth)),
-              HasSubstr("all 8 boxes lie within the first 100 pixels"));
-  truth.annotations[3].bbox = {90, 80, 12, 9};
-  EXPECT_EQ(doubtful_boxes(truth.images, Listed(truth)), "");
-  truth.annotations.resize(3);
-  EXPECT_EQ(doubtful_boxes(truth.images, Listed(truth)), "") << "too few to tell";
-}
-
 TEST(Doubts, BoxesThatAnImageHasTwiceAreTold) {
   Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1, 5, 5}});
   EXPECT_EQ(doubled_boxes(truth.images, Listed(truth)), "") << "on images of their own";

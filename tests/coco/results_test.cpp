@@ -120,32 +120,25 @@ TEST(Results, OtherKeysAreSkipped) {
 // Of a large file, too, where the tool's own keys come at the end.
 TEST(Results, OfOtherToolsAreNamedWithWhatIsWanted) {
   const TestFolder folder;
-  const std::string path = folder / "r.json";
-  const auto hint = [&](const std::string& text, const std::string& message) {
-    write_file_atomically(path, text);
+  const auto refused = [&](const std::string& path) {
     try {
       read_results(path);
     } catch (const Error& error) {
-      EXPECT_EQ(error.what(), path + message);
-      return error.hint();
+      return cat(error.what(), "; ", error.hint()).substr(path.size());
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(hint("0.jpg,10,8,50,48,cat,0.9\n", ": got CSV, want JSON"),
-              testing::StartsWith("give COCO's results: ["));
-  EXPECT_THAT(hint("{}", ": got an object, want an array"), testing::StartsWith("give COCO's"));
-  const std::string padding(3 << 20, ' ');
-  EXPECT_THAT(
-      hint(cat("{\"images\": [", padding, "],\n\"annotations\": [{\"segments_info\": 1}]}"),
-           ": got an object, want an array; this is a file of COCO's panoptic segmentation"),
-      testing::HasSubstr("instances_*.json"));
   make_folder(folder / "labels");
-  try {
-    read_results(folder / "labels");
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
-    EXPECT_THAT(error.hint(), testing::StartsWith("give COCO's results: ["));
+  EXPECT_THAT(refused(folder / "labels"), testing::HasSubstr("; give COCO's results: ["));
+  const std::string padding(3 << 20, ' ');
+  for (const auto& [text, message] :
+       {std::pair<std::string, const char*>{"0.jpg,10,8,50,48,cat,0.9\n",
+                                            ": got CSV, want JSON; give COCO's results: ["},
+        {"{}", ": got an object, want an array; give COCO's"},
+        {cat("{\"images\": [", padding, "],\n\"annotations\": [{\"segments_info\": 1}]}"),
+         ": got an object, want an array; this is a file of COCO's panoptic segmentation; "}}) {
+    write_file_atomically(folder / "r.json", text);
+    EXPECT_THAT(refused(folder / "r.json"), testing::StartsWith(message));
   }
 }
 
@@ -156,7 +149,7 @@ TEST(Results, BadEntriesAreNamed) {
   EXPECT_EQ(problem("[" + good + R"(, {"image_id": 1, "category_id": 2, "score": 1}])"),
             "r.json: entry [1]: key \"bbox\" is missing");
   EXPECT_EQ(problem(R"([{"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4], "score": NaN}])"),
-            "r.json: entry [0]: score: got NaN, want a finite number");
+            "r.json: entry [0]: score: got nan, want a finite number");
   EXPECT_EQ(
       problem(R"([{"image_id": 1, "category_id": 2, "bbox": [1, 2, 3, 4], "score": "high"}])"),
       "r.json: entry [0]: score: got \"high\", want a number");

@@ -150,23 +150,22 @@ void run_results(std::string_view bytes) {
   });
 }
 
+// Reads annotations; a source without boxes gives each image a class of its list.
 void check_annotations(const AnnotationSource& source) {
+  set_log_level(LogLevel::kError);  // not a line for each class without images
   accept_or_refuse([&] {
-    const Instances instances = read_annotations(source).instances;
+    const ReadAnnotations read = read_annotations(source);
+    const Instances& instances = read.instances;
     for (const Annotation& one : instances.annotations) {
       require(one.bbox[2] >= 0 && one.bbox[3] >= 0, "a box has a negative side");
     }
+    if (task_of(source.format) == Task::kDetection) return;
+    require(read.image_labels.size() == instances.images.size(), "an image without a class");
+    for (const int label : read.image_labels) {
+      require(label >= 0 && label < static_cast<int>(instances.categories.size()),
+              "a label beyond the classes");
+    }
   });
-}
-
-void run_voc(std::string_view bytes) {
-  static const std::string annotations = [] {
-    std::filesystem::create_directories(folder() / "voc/Annotations");
-    return folder() / "voc/Annotations";
-  }();
-  write_plainly(annotations + "/1.xml", bytes);
-  check_annotations(
-      {.format = AnnotationFormat::kVoc, .path = annotations, .images = folder().path()});
 }
 
 // Two files in one input, divided by a line "===".
@@ -180,107 +179,75 @@ TwoFiles divided(std::string_view bytes) {
   return {bytes.substr(0, at), bytes.substr(at + kBetween.size())};
 }
 
-void run_csv(std::string_view bytes) {
-  const auto [classes, boxes] = divided(bytes);
-  write_plainly(folder() / "classes.csv", classes);
-  write_plainly(folder() / "boxes.csv", boxes);
-  check_annotations({.format = AnnotationFormat::kCsv,
-                     .path = folder() / "boxes.csv",
-                     .classes = classes.empty() ? "" : folder() / "classes.csv",
+// Writes a file and the folders above it; returns its path.
+std::string written(const std::string& name, std::string_view bytes) {
+  const std::string path = folder() / name;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  write_plainly(path, bytes);
+  return path;
+}
+
+void run_voc(std::string_view bytes) {
+  written("voc/Annotations/1.xml", bytes);
+  check_annotations({.format = AnnotationFormat::kVoc,
+                     .path = folder() / "voc/Annotations",
+                     .images = folder().path()});
+}
+
+// The classes, then the annotations.
+template <AnnotationFormat format>
+void run_with_classes(std::string_view bytes) {
+  const auto [classes, annotations] = divided(bytes);
+  const std::string list = written("classes.txt", classes);
+  check_annotations({.format = format,
+                     .path = written("annotations", annotations),
+                     .classes = classes.empty() ? "" : list,
                      .images = folder().path()});
 }
 
 void run_yolo(std::string_view bytes) {
-  static const std::string images = [] {
-    const std::string path = folder() / "yolo/images/train";
-    std::filesystem::create_directories(path);
-    std::filesystem::create_directories(folder() / "yolo/labels/train");
-    write_plainly(path + "/1.jpg", encode_jpeg(Image(40, 30), 50));
-    return path;
-  }();
+  static const std::string image =
+      written("yolo/images/train/1.jpg", encode_jpeg(Image(40, 30), 50));
   const auto [yaml, labels] = divided(bytes);
-  write_plainly(folder() / "yolo/data.yaml", yaml);
-  write_plainly(folder() / "yolo/labels/train/1.txt", labels);
-  check_annotations(
-      {.format = AnnotationFormat::kYolo, .path = folder() / "yolo/data.yaml", .images = images});
-}
-
-void run_xview(std::string_view bytes) {
-  const auto [classes, features] = divided(bytes);
-  write_plainly(folder() / "xview_class_labels.txt", classes);
-  write_plainly(folder() / "xview.geojson", features);
-  check_annotations({.format = AnnotationFormat::kXview,
-                     .path = folder() / "xview.geojson",
-                     .classes = classes.empty() ? "" : folder() / "xview_class_labels.txt",
-                     .images = folder().path()});
+  written("yolo/labels/train/1.txt", labels);
+  check_annotations({.format = AnnotationFormat::kYolo,
+                     .path = written("yolo/data.yaml", yaml),
+                     .images = image.substr(0, image.rfind('/'))});
 }
 
 void run_dota(std::string_view bytes) {
-  static const std::string labels = [] {
-    std::filesystem::create_directories(folder() / "dota/labelTxt");
-    std::filesystem::create_directories(folder() / "dota/images");
-    return folder() / "dota/labelTxt";
-  }();
-  write_plainly(labels + "/P0001.txt", bytes);
-  check_annotations(
-      {.format = AnnotationFormat::kDota, .path = labels, .images = folder() / "dota/images"});
-}
-
-// Each image has a class of the list.
-void check_classes(const AnnotationSource& source) {
-  set_log_level(LogLevel::kError);  // not a line for each class without images
-  accept_or_refuse([&] {
-    const ReadAnnotations read = read_annotations(source);
-    require(read.image_labels.size() == read.instances.images.size(), "an image without a class");
-    for (const int label : read.image_labels) {
-      require(label >= 0 && label < static_cast<int>(read.instances.categories.size()),
-              "a label beyond the classes");
-    }
-  });
+  written("dota/images/other.txt", "");
+  written("dota/labelTxt/P0001.txt", bytes);
+  check_annotations({.format = AnnotationFormat::kDota,
+                     .path = folder() / "dota/labelTxt",
+                     .images = folder() / "dota/images"});
 }
 
 // The classes and their images of a flat folder; then the classes of folders.
 void run_folders(std::string_view bytes) {
-  static const std::string flat = folder() / "flat", divided_by_class = folder() / "by-class";
-  static const bool is_written = [] {
-    std::filesystem::create_directories(flat);
-    for (const char* name : {"n01440764", "n02119789"}) {
-      std::filesystem::create_directories(divided_by_class + "/" + name);
-      write_plainly(divided_by_class + "/" + name + "/1.jpg", "");
-      write_plainly(flat + "/" + name + ".jpg", "");
-    }
-    return true;
-  }();
-  require(is_written, "no folders");
+  static const std::string flat = folder() / "flat", by_class = folder() / "by-class";
   const auto [classes, truth] = divided(bytes);
-  write_plainly(folder() / "classes.txt", classes);
-  write_plainly(folder() / "truth.txt", truth);
-  for (const char* list : {"", "classes.txt"}) {
-    check_classes({.format = AnnotationFormat::kFolders,
-                   .path = folder() / "truth.txt",
-                   .classes = *list == 0 ? "" : folder() / list,
-                   .images = flat});
+  for (const char* name : {"n01440764", "n02119789"}) {
+    written(cat("by-class/", name, "/1.jpg"), "");
+    written(cat("flat/", name, ".jpg"), "");
   }
-  check_classes({.format = AnnotationFormat::kFolders,
-                 .classes = folder() / "classes.txt",
-                 .images = divided_by_class});
+  const std::string list = written("classes.txt", classes), path = written("truth.txt", truth);
+  constexpr auto kFolders = AnnotationFormat::kFolders;
+  check_annotations({.format = kFolders, .path = path, .images = flat});
+  check_annotations({.format = kFolders, .path = path, .classes = list, .images = flat});
+  check_annotations({.format = kFolders, .classes = list, .images = by_class});
 }
 
 // The names of the classes and a batch. The rest of a record may be left out of the input.
 void run_cifar10(std::string_view bytes) {
-  static const std::string batches = [] {
-    std::filesystem::create_directories(folder() / "cifar10");
-    return folder() / "cifar10";
-  }();
   const auto [names, batch] = divided(bytes);
-  const std::string path = batches + "/data_batch_1.bin";
-  write_plainly(batches + "/batches.meta.txt", names);
+  written("cifar10/batches.meta.txt", names);
   std::string whole(batch);
   whole.resize((whole.size() + kCifar10RecordBytes - 1) / kCifar10RecordBytes *
                kCifar10RecordBytes);
   for (const std::string_view content : {batch, std::string_view(whole)}) {
-    write_plainly(path, content);
-    check_classes({.format = AnnotationFormat::kCifar10, .images = path});
+    check_annotations({.format = AnnotationFormat::kCifar10,
+                       .images = written("cifar10/data_batch_1.bin", content)});
   }
   if (const auto place = cifar10_place(std::string(names))) {
     require(place->offset_bytes % kCifar10RecordBytes == 1, "an image between two records");
@@ -306,10 +273,18 @@ void run_jpeg(std::string_view bytes) {
 
 const std::vector<FuzzedParser>& fuzzed_parsers() {
   static const std::vector<FuzzedParser> parsers = {
-      {"record", run_record},   {"manifest", run_manifest}, {"instances", run_instances},
-      {"results", run_results}, {"voc", run_voc},           {"csv", run_csv},
-      {"yolo", run_yolo},       {"xview", run_xview},       {"dota", run_dota},
-      {"folders", run_folders}, {"cifar10", run_cifar10},   {"jpeg", run_jpeg}};
+      {"record", run_record},
+      {"manifest", run_manifest},
+      {"instances", run_instances},
+      {"results", run_results},
+      {"voc", run_voc},
+      {"csv", run_with_classes<AnnotationFormat::kCsv>},
+      {"yolo", run_yolo},
+      {"xview", run_with_classes<AnnotationFormat::kXview>},
+      {"dota", run_dota},
+      {"folders", run_folders},
+      {"cifar10", run_cifar10},
+      {"jpeg", run_jpeg}};
   return parsers;
 }
 

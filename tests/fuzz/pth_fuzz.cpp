@@ -1,26 +1,17 @@
 // pth-fuzz: damages .pth files at random and gives them to the import's reader. Each run must end
 // with checked tensors or Error{kData} on one line, within memory that its input's size bounds.
-// A run depends on --seed and its number alone: --first N --runs 1 repeats it.
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <filesystem>
-#include <iostream>
 
 #include "convert/import/pth_file.h"
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/program.h"
 #include "shared/checkpoint/foreign/pickle_reader.h"
 #include "shared/checkpoint/foreign/stored_zip.h"
 #include "tests/convert/pth_writer.h"
-#include "tests/fuzz/memory_meter.h"
-#include "tests/fuzz/mutate.h"
+#include "tests/fuzz/fuzz_loop.h"
 
 namespace retina {
 namespace {
@@ -31,12 +22,6 @@ constexpr std::size_t kBytesPerByte = 256;       // pickle_reader.h promises thi
 constexpr std::size_t kBytesAtLeast = 4 * 1024;  // for error texts and the like
 constexpr rlim_t kAddressSpace = 512 << 20;
 constexpr std::size_t kMaxMessage = 1000;
-
-struct FuzzOptions {
-  std::int64_t runs = 20'000, first = 0;
-  std::uint64_t seed = 1;
-  std::string fixtures{};
-};
 
 struct Corpus {
   std::vector<std::string> files{};    // whole .pth files
@@ -122,11 +107,6 @@ Corpus read_corpus(const std::string& fixtures) {
   return corpus;
 }
 
-// A broken promise: the number of the run says how to repeat it.
-void require(bool kept, const char* promise) {
-  if (!kept) throw Error(ErrorKind::kAnswerNo, promise);
-}
-
 void check_tensors(const std::vector<ForeignTensor>& tensors, std::string_view file) {
   std::uint64_t total_bytes = 0;
   for (const ForeignTensor& tensor : tensors) {
@@ -149,7 +129,7 @@ void check_tensors(const std::vector<ForeignTensor>& tensors, std::string_view f
   require(total_bytes <= 4 * file.size(), "tensors have more than 4 times the file's size");
 }
 
-// What a run reads: a whole file, or a pickle alone.
+// Input of a try: a whole file, or a pickle alone.
 struct Case {
   std::string bytes{};
   bool is_pickle = false;
@@ -169,7 +149,7 @@ Case make_case(const Corpus& corpus, const std::vector<std::string>& words, Dice
   return {.bytes = pth_zip(pickle, corpus.storages[chosen])};  // with right checksums
 }
 
-// True when the reader took it.
+// Returns true if the reader took it.
 bool run_case(const Case& input) {
   try {
     if (input.is_pickle) {
@@ -181,26 +161,18 @@ bool run_case(const Case& input) {
     return true;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kAnswerNo) throw;
-    const std::string message = error.what();
     require(error.kind() == ErrorKind::kData, "refused with another kind than kData");
-    require(message.find('\n') == std::string::npos && message.size() < kMaxMessage,
-            "an error message is not one short line");
+    require_short_line(error.what(), kMaxMessage);
     return false;
   }
 }
 
-volatile std::sig_atomic_t crashed_run_high = 0, crashed_run_low = 0;
-
-void name_crash(int signal) {
-  // Only what a signal handler may call.
-  char text[] = "pth-fuzz: crashed in run 0000000000\n";
-  long run = static_cast<long>(crashed_run_high) * 1'000'000 + crashed_run_low;
-  for (std::size_t i = sizeof text - 3; run > 0; run /= 10) {
-    text[i--] = static_cast<char>('0' + run % 10);
-  }
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof text - 1);
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
+FuzzTry make_try(Dice& dice, std::int64_t) {
+  static const Corpus corpus = read_corpus(RETINA_SOURCE_DIR "/tests/convert/fixtures");
+  static const std::vector<std::string> words = dictionary();
+  Case input = make_case(corpus, words, dice);
+  const std::size_t most_bytes = kBytesAtLeast + kBytesPerByte * input.bytes.size();
+  return {.run = [input = std::move(input)] { return run_case(input); }, .most_bytes = most_bytes};
 }
 
 void bound_address_space() {
@@ -212,61 +184,9 @@ void bound_address_space() {
 #endif
 }
 
-void fuzz(const FuzzOptions& options) {
-  const Corpus corpus = read_corpus(options.fixtures);
-  const std::vector<std::string> words = dictionary();
-  bound_address_space();
-  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) std::signal(signal, name_crash);
-  std::int64_t accepted = 0;
-  std::size_t largest_use = 0;
-  double largest_ratio = 0;
-  const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t run = options.first; run < options.first + options.runs; ++run) {
-    crashed_run_high = static_cast<std::sig_atomic_t>(run / 1'000'000);
-    crashed_run_low = static_cast<std::sig_atomic_t>(run % 1'000'000);
-    Dice dice(options.seed, static_cast<std::uint32_t>(run));
-    const Case input = make_case(corpus, words, dice);
-    const std::size_t before = live_bytes();
-    reset_peak();
-    try {
-      accepted += run_case(input) ? 1 : 0;
-      const std::size_t used = peak_bytes() - before;
-      largest_use = std::max(largest_use, used);
-      if (used > kBytesAtLeast) {
-        largest_ratio = std::max(
-            largest_ratio, static_cast<double>(used) / static_cast<double>(input.bytes.size()));
-      }
-      require(used <= kBytesAtLeast + kBytesPerByte * input.bytes.size(),
-              "used more memory than the input's size allows");
-      require(live_bytes() == before, "memory was not given back");
-    } catch (const std::exception& error) {
-      throw Error(ErrorKind::kAnswerNo, cat("run ", run, ": ", error.what()),
-                  cat("repeat it: pth-fuzz --seed ", options.seed, " --first ", run, " --runs 1"));
-    }
-  }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  std::cout << "pth-fuzz: " << options.runs << " runs from " << options.first << ", seed "
-            << options.seed << ": " << accepted
-            << " accepted, the rest refused in one line; most memory " << largest_use
-            << " bytes, at most " << largest_ratio << " for each byte of input; " << seconds.count()
-            << " s\n";
-}
-
 }  // namespace
 }  // namespace retina
 
 int main(int argc, char** argv) {
-  return retina::run_program("pth-fuzz", [&] {
-    retina::FuzzOptions options;
-    options.fixtures = RETINA_SOURCE_DIR "/tests/convert/fixtures";
-    retina::Cli cli("pth-fuzz", "pth-fuzz [options]",
-                    "Gives damaged files to the readers of what others wrote.");
-    cli.option("runs", options.runs, "N", "damaged files to try");
-    cli.option("first", options.first, "N", "number of the first");
-    cli.option("seed", options.seed, "N", "of the damage");
-    cli.option("fixtures", options.fixtures, "DIR", "sound .pth files to damage");
-    if (cli.parse(argc, argv) == retina::CliOutcome::kDone) return 0;
-    retina::fuzz(options);
-    return 0;
-  });
+  return retina::fuzz_main(argc, argv, "pth-fuzz", retina::make_try, retina::bound_address_space);
 }

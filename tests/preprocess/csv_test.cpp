@@ -2,11 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 
-#include "shared/image/image.h"
+#include "preprocess/packer.h"
 #include "shared/image/jpeg.h"
+#include "tests/preprocess/small_coco.h"
 #include "tests/preprocess/small_source.h"
 
 namespace retina {
@@ -16,7 +16,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 
 // Boxes of a.jpg and b.jpg, of 40 x 20 pixels.
 struct SmallCsv : SmallSource {
@@ -50,81 +49,35 @@ struct SmallCsv : SmallSource {
   }
 };
 
-TEST(Csv, QuotedNamesMayGoOnOverLines) {
-  const std::string header = "image_path,xmin,ymin,xmax,ymax,label\n";
-  EXPECT_EQ(SmallCsv(header + "a.jpg,1,2,5,10,\"snowy\nowl\"\na.jpg,3,4,8,10,\"elk\r\n, old\"\r\n")
-                .boxes(),
-            (std::vector<std::string>{"a.jpg: snowy owl 1 2 4 8", "a.jpg: elk , old 3 4 5 6"}));
-  EXPECT_EQ(
-      SmallCsv("label,image_path,xmin,ymin,xmax,ymax\n\"snowy\n\nowl\",a.jpg,1,2,5,10\n").boxes(),
-      (std::vector<std::string>{"a.jpg: snowy owl 1 2 4 8"}));
-  // Quotes that nobody closed, in the middle of a name and before one.
-  for (const char* const name : {"5\" pipe", "\"pipe"}) {
-    EXPECT_EQ(SmallCsv(header + "a.jpg,1,2,5,10," + name + "\na.jpg,3,4,8,10,elk\n").boxes().size(),
-              2U)
-        << name;
-  }
-}
-
-TEST(Csv, EchoesNumbersAsTheFileHasThem) {
-  const std::string header = "image_path,xmin,ymin,xmax,ymax,label\n";
-  EXPECT_THAT(SmallCsv(header + "a.jpg,1.10,2,0.500,10,elk\n").refused(),
-              HasSubstr("xmax (0.500) is less than xmin (1.10)"));
-}
-
 TEST(Csv, ReadsTheHeadersOfOtherTools) {
-  const std::vector<std::string> wanted{"a.jpg: elk 1 2 4 8", "a.jpg: owl 3 4 5 6", "b.jpg:"};
-  // DeepForest, and its row for an image without boxes; the same with pandas' row numbers.
-  EXPECT_EQ(SmallCsv("image_path,xmin,ymin,xmax,ymax,label\na.jpg,1,2,5,10,elk\n"
-                     "a.jpg,3,4,8,10,owl\nb.jpg,0,0,0,0,elk\n")
-                .boxes(),
-            wanted);
-  EXPECT_EQ(SmallCsv(",image_path,xmin,ymin,xmax,ymax,label,score\r\n0,a.jpg,1,2,5,10,elk,.5\r\n"
-                     "1,a.jpg,3.0,4.0,8.0,10.0,owl,\r\n2,b.jpg,,,,,,\r\n")
-                .boxes(),
-            wanted);
-  // TensorFlow and Roboflow.
-  EXPECT_EQ(SmallCsv("filename,width,height,class,xmin,ymin,xmax,ymax\n"
-                     "a.jpg,40,20,elk,1,2,5,10\na.jpg,40,20,owl,3,4,8,10\nb.jpg,40,20,,,,,\n")
-                .boxes(),
-            wanted);
-  // VinBigData: a class for nothing.
-  EXPECT_EQ(SmallCsv("image_id,class_name,class_id,rad_id,x_min,y_min,x_max,y_max\n"
-                     "a,elk,0,R1,1,2,5,10\na,owl,3,R2,3,4,8,10\nb,No finding,14,R1,,,,\n")
-                .boxes(),
-            wanted);
-  // makesense.ai; a separator of its own.
-  EXPECT_EQ(SmallCsv("label_name;bbox_x;bbox_y;bbox_width;bbox_height;image_name;image_width;"
-                     "image_height\nelk;1;2;4;8;a.jpg;40;20\nowl;3;4;5;6;a.jpg;40;20\n"
-                     "elk;0;0;0;0;b.jpg;40;20\n")
-                .boxes(),
-            wanted);
-  EXPECT_EQ(SmallCsv("\xEF\xBB\xBFXMin\tYMin\tW\tH\tClass\tImage\n1\t2\t4\t8\telk\ta.jpg\n"
-                     "3\t4\t5\t6\towl\ta.jpg\n\t\t\t\t\tb.jpg\n")
-                .boxes(),
-            wanted);
-  EXPECT_EQ(SmallCsv("image,x_center,y_center,width,height,class\na.jpg,3,6,4,8,elk\n"
-                     "a.jpg,5.5,7,5,6,owl\nb.jpg,,,,,\n")
-                .boxes(),
-            wanted);
+  for (const char* text : {
+           // DeepForest, and its row for an image without boxes; the same with pandas' row numbers.
+           "image_path,xmin,ymin,xmax,ymax,label\na.jpg,1,2,5,10,elk\na.jpg,3,4,8,10,owl\n"
+           "b.jpg,0,0,0,0,elk\n",
+           ",image_path,xmin,ymin,xmax,ymax,label,score\r\n0,a.jpg,1,2,5,10,elk,.5\r\n"
+           "1,a.jpg,3.0,4.0,8.0,10.0,owl,\r\n2,b.jpg,,,,,,\r\n",
+           // TensorFlow and Roboflow.
+           "filename,width,height,class,xmin,ymin,xmax,ymax\na.jpg,40,20,elk,1,2,5,10\n"
+           "a.jpg,40,20,owl,3,4,8,10\nb.jpg,40,20,,,,,\n",
+           // VinBigData: a class for nothing.
+           "image_id,class_name,class_id,rad_id,x_min,y_min,x_max,y_max\na,elk,0,R1,1,2,5,10\n"
+           "a,owl,3,R2,3,4,8,10\nb,No finding,14,R1,,,,\n",
+           // makesense.ai; a separator of its own.
+           "label_name;bbox_x;bbox_y;bbox_width;bbox_height;image_name;image_width;image_height\n"
+           "elk;1;2;4;8;a.jpg;40;20\nowl;3;4;5;6;a.jpg;40;20\nelk;0;0;0;0;b.jpg;40;20\n",
+           "\xEF\xBB\xBFXMin\tYMin\tW\tH\tClass\tImage\n1\t2\t4\t8\telk\ta.jpg\n"
+           "3\t4\t5\t6\towl\ta.jpg\n\t\t\t\t\tb.jpg\n",
+           "image,x_center,y_center,width,height,class\na.jpg,3,6,4,8,elk\na.jpg,5.5,7,5,6,owl\n"
+           "b.jpg,,,,,\n",
+       }) {
+    EXPECT_THAT(SmallCsv(text).boxes(),
+                ElementsAre("a.jpg: elk 1 2 4 8", "a.jpg: owl 3 4 5 6", "b.jpg:"))
+        << text;
+  }
 }
 
 TEST(Csv, ReadsSharesOfTheSides) {
   const std::vector<std::string> wanted{"a.jpg: elk 10 5 20 10", "b.jpg: owl 0 0 40 20"};
-  // Google's AutoML: two vertices or four, with and without the part.
-  EXPECT_EQ(SmallCsv("TRAIN,gs://bucket/set/a.jpg,elk,0.25,0.25,,,0.75,0.75,,\n"
-                     "TRAIN,gs://bucket/set/b.jpg,owl,0,0,1,0,1,1,0,1\n")
-                .boxes(),
-            wanted);
-  EXPECT_EQ(SmallCsv("gs://bucket/a.jpg,elk,0.25,0.25,,,0.75,0.75,,\n"
-                     "gs://bucket/b.jpg,owl,0,0,1,0,1,1,0,1\n")
-                .boxes(),
-            wanted);
-  EXPECT_EQ(SmallCsv("set,path,label,x_min,y_min,x_max,y_min,x_max,y_max,x_min,y_max\n"
-                     "TRAIN,a.jpg,elk,.25,.25,.75,.25,.75,.75,.25,.75\n"
-                     "TRAIN,b.jpg,owl,0,0,1,0,1,1,0,1\n")
-                .boxes(),
-            wanted);
   // Open Images: groups are crowds.
   EXPECT_EQ(SmallCsv("ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,"
                      "IsTruncated,IsGroupOf,IsDepiction,IsInside\n"
@@ -140,14 +93,10 @@ TEST(Csv, ReadsSharesOfTheSides) {
   EXPECT_EQ(plain.boxes(), wanted);
 }
 
-TEST(Csv, RefusesPixelsWhereALayoutHasShares) {
-  EXPECT_EQ(
-      SmallCsv("TRAIN,a.jpg,elk,0.25,0.25,,,0.75,0.75,,\nTRAIN,b.jpg,elk,3,4,,,9,9,,\n").refused(),
-      "boxes.csv: line 2: the box is in pixels, but this layout uses normalised coordinates "
-      "(0 to 1)");
-}
-
 TEST(Csv, RefusesSharesAmongPixels) {
+  EXPECT_THAT(
+      SmallCsv("ImageID,LabelName,XMin,XMax,YMin,YMax,IsGroupOf\na,elk,3,9,4,9,0\n").refused(),
+      HasSubstr("the box is in pixels, but this layout uses normalised coordinates"));
   EXPECT_EQ(SmallCsv("a.jpg,1,2,5,10,elk\na.jpg,3,4,8,10,elk\nb.jpg,.1,.1,.5,.5,elk\n").refused(),
             "boxes.csv: line 3: the box is normalised (0 to 1), as on 1 of 3 lines; the others are "
             "in pixels; use one unit throughout");
@@ -211,31 +160,11 @@ TEST(Csv, RefusesRotatedBoxes) {
               ElementsAre("a.jpg: elk 1 2 4 8"));
 }
 
-TEST(Csv, FourCornersAreTheBoxAroundThem) {
-  EXPECT_THAT(SmallCsv("filename,x1,y1,x2,y2,x3,y3,x4,y4,class\n"
-                       "a.jpg,10,2,15,8,10,14,5,8,elk\n")
-                  .boxes(),
-              ElementsAre("a.jpg: elk 5 2 10 12"));
-}
-
 TEST(Csv, AClassesNameGoesBeforeItsNumber) {
   EXPECT_THAT(SmallCsv("image,xmin,ymin,xmax,ymax,confidence,class,name\n"
                        "a.jpg,1,2,5,10,0.9,16,dog\n")
                   .boxes(),
               ElementsAre("a.jpg: dog 1 2 4 8"));
-}
-
-TEST(Csv, AFolderIsPartOfTheName) {
-  const std::string text =
-      "folder,filename,xmin,ymin,xmax,ymax,class\n"
-      "s1,a.jpg,1,2,5,10,elk\ns2,a.jpg,3,4,8,10,elk\n";
-  EXPECT_THAT(SmallCsv(text).refused(),
-              HasSubstr("line 3: a.jpg is listed under both \"s1\" and \"s2\", and neither"));
-  const SmallCsv there(text);
-  for (const char* name : {"images/s1/a.jpg", "images/s2/a.jpg"}) {
-    there.write(name, encode_jpeg(Image(40, 20), 50));
-  }
-  EXPECT_THAT(there.boxes(), ElementsAre("s1/a.jpg: elk 1 2 4 8", "s2/a.jpg: elk 3 4 5 6"));
 }
 
 TEST(Csv, RefusesHeadersThatLackAColumn) {
@@ -246,10 +175,8 @@ TEST(Csv, RefusesHeadersThatLackAColumn) {
               HasSubstr("line 1: no column for the box (want xmin,ymin,xmax,ymax or"));
   EXPECT_THAT(SmallCsv("filename,xmin,ymin,xmax,ymax,class,class\n").refused(),
               HasSubstr("line 1: column \"class\" appears twice"));
-  EXPECT_THAT(SmallCsv("filename,file_size,file_attributes,region_count,region_id,"
-                       "region_shape_attributes,region_attributes\n")
-                  .refused(),
-              HasSubstr("is a table of VGG Image Annotator"));
+  EXPECT_THAT(SmallCsv("filename,x1,y1,x2,y2,x3,y3,x4,y4,class\n").refused(),
+              HasSubstr("line 1: boxes by four corners are not read"));
   EXPECT_THAT(SmallCsv("a.jpg,1,2,5\n").refused(), HasSubstr("line 1: has 4 fields, want PATH,"));
   EXPECT_THAT(SmallCsv("\n").refused(), HasSubstr("is empty, want PATH,"));
 }
@@ -269,14 +196,37 @@ TEST(Csv, RefusesLinesThatDoNotFit) {
                      "a.jpg,20,40,1,2,3,4,elk\n")
                 .refused(),
             "boxes.csv: line 3: the image is 20x40, but 40x20 on an earlier line");
-  EXPECT_EQ(SmallCsv("TRAIN,a.jpg,elk,.1,.2,,,,,,\n").refused(),
-            "boxes.csv: line 1: has one vertex of a box, want two opposite vertices, or all four");
+  EXPECT_THAT(SmallCsv("TRAIN,a.jpg,elk,.1,.2,,,,,,\n").refused(), HasSubstr("has 11 fields"));
 }
 
 TEST(Csv, StatedSizesAreKeptAndZerosAreRead) {
   const char* head = "filename,width,height,class,xmin,ymin,xmax,ymax\n";
   EXPECT_EQ(SmallCsv(cat(head, "a.jpg,41,21,elk,1,2,5,10\n")).read().images[0].width, 41);
   EXPECT_EQ(SmallCsv(cat(head, "a.jpg,0,0,elk,1,2,5,10\n")).read().images[0].width, 40);
+}
+
+TEST(Csv, AnAbsolutePathMustLeadIntoTheImageFolder) {
+  const SmallCsv set("/elsewhere/b.jpg,,,,,\n");
+  EXPECT_EQ(set.refused(),
+            "boxes.csv: line 1: /elsewhere/b.jpg is not below images, the folder of --images");
+  set.write("boxes.csv", set.folder / "images/a.jpg" + ",1,2,5,10,elk\n");
+  EXPECT_THAT(set.boxes(), ElementsAre("a.jpg: elk 1 2 4 8"));
+}
+
+TEST(Csv, ASetIsPackedOnceAndItsImagesAreCheckedAsOfCoco) {
+  const std::string text = "a.jpg,1,2,5,10,\"elk, \"\"old\"\"\"\nb.jpg,3,4,8,10,owl\n";
+  const SmallCsv set(text + "gone.jpg,1,1,2,2,owl\n");
+  const PackOptions options{.format = AnnotationFormat::kCsv,
+                            .annotations = set.source.path,
+                            .images = set.source.images,
+                            .output = set.folder / "set"};
+  const Manifest manifest = pack(options).manifest;
+  EXPECT_EQ(manifest.counts.images, 2);
+  EXPECT_EQ(manifest.counts.quarantined, 1);
+  EXPECT_EQ(manifest.categories.at(0).name, "elk, \"old\"");
+  EXPECT_TRUE(pack(options).was_finished);
+  set.write("boxes.csv", text);
+  EXPECT_THAT(pack_refusal(options, ErrorKind::kConfig), HasSubstr("annotations"));
 }
 
 }  // namespace

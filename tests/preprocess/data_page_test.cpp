@@ -85,63 +85,43 @@ TEST_F(ClassPage, CountsImagesAndKnowsNoBoxes) {
   add_classified(10, 0, 60);
   add_classified(90, 1, 3);
   const std::string html = page();
-  EXPECT_THAT(html, HasSubstr("63 images, 2 classes"));
-  EXPECT_THAT(html, HasSubstr("\"detail\":\"cat: 60 images\",\"count\":60"));
-  EXPECT_THAT(html, HasSubstr("\"detail\":\"\\u003cdog>: 3 images\",\"count\":3"));
-  EXPECT_THAT(html, HasSubstr("1 class has fewer than 20 images: \\u003cdog> (3)"));
-  EXPECT_THAT(html, HasSubstr("The largest class has 60 images, the smallest 3"));
-  EXPECT_THAT(html, HasSubstr("64 × 48 · cat"));
+  for (const char* text : {"63 images, 2 classes", "\"detail\":\"cat: 60 images\",\"count\":60",
+                           "1 class has fewer than 20 images: \\u003cdog> (3)", "64 × 48 · cat"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
   const std::size_t data = html.find("id=\"page\">");
   const std::string shown = html.substr(data, html.find("</script>", data) - data);
-  EXPECT_THAT(shown, HasSubstr("cat: 60 images"));
   EXPECT_THAT(shown, Not(HasSubstr("boxes")));
   EXPECT_THAT(shown, Not(HasSubstr("no anchor")));
   EXPECT_EQ(html, page(5)) << "whatever the number of threads";
 }
 
 TEST_F(ClassPage, NamesImagesUnderTwoClassesFirst) {
-  add_classified(10, 0, 30);
+  add_classified(10, 0, 32);
   add_classified(10, 0, 2);
   add_classified(200, 1, 30);
   EXPECT_THAT(page(), HasSubstr("2 images repeat another one byte for byte"));
-  EXPECT_THAT(page(), Not(HasSubstr("under different classes:")));
+  EXPECT_THAT(page(), Not(HasSubstr("with different classes:")));
   add_classified(200, 0, 1);
   const std::string html = page();
-  EXPECT_THAT(html, HasSubstr("1 image is in the set under different classes:"));
-  const std::size_t contradictory = html.find("file33.jpg (33), file63.jpg (63)");
+  EXPECT_THAT(html, HasSubstr("1 image is in the set several times with different classes:"));
+  const std::size_t contradictory = html.find("file35.jpg (35), file65.jpg (65)\",\"differ");
   ASSERT_NE(contradictory, std::string::npos);
-  EXPECT_LT(contradictory, html.find("file1.jpg (1), file31.jpg (31)"));
+  EXPECT_LT(contradictory, html.find("file1.jpg (1), file33.jpg (33)"));
 }
 
-TEST_F(ClassPage, SaysWhenNothingStandsOut) {
-  add_classified(10, 0, 20);
-  add_classified(90, 1, 20);
-  EXPECT_THAT(page(), HasSubstr("Nothing stands out."));
-}
-
-TEST_F(DataPage, NamesClassesWithFewBoxesAndEscapesTheirNames) {
-  add(10, 60, 100);
-  const std::string html = page();
-  EXPECT_THAT(html, HasSubstr("1 class has fewer than 50 boxes to train on: \\u003cdog> (0)"));
-  EXPECT_THAT(html, HasSubstr("\\u003cdog> ▲"));
-  EXPECT_THAT(html, Not(HasSubstr("<dog>")));
-  EXPECT_THAT(html, Not(HasSubstr("cat ▲")));
-}
-
-TEST_F(DataPage, BeginsWithTheNotesOfTheSet) {
+TEST_F(DataPage, BeginsWithTheNotesAndNamesClassesWithFewBoxes) {
   add(10, 60, 100);
   manifest_.notes = {"2 boxes repeat <another> one"};
   const std::string html = page();
-  EXPECT_THAT(html, HasSubstr("\"findings\":[{\"text\":\"2 boxes repeat \\u003canother> one.\""));
-}
-
-TEST_F(DataPage, DrawsTheBoxesOfEachClass) {
-  add(10, 60, 100);
-  const std::string html = page();
-  EXPECT_THAT(html, HasSubstr("\"detail\":\"cat: 60 boxes\",\"count\":60"));
-  EXPECT_THAT(html, HasSubstr("\"detail\":\"\\u003cdog>: 0 boxes\",\"count\":0"));
+  for (const char* text : {"\"findings\":[{\"text\":\"2 boxes repeat \\u003canother> one.\"",
+                           "1 class has fewer than 50 boxes: \\u003cdog> (0)", "\\u003cdog> ▲",
+                           "\"detail\":\"cat: 60 boxes\",\"count\":60"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
   EXPECT_LT(html.find("\"detail\":\"cat: 60"), html.find("\"detail\":\"\\u003cdog>: 0"));
-  EXPECT_THAT(html, HasSubstr("classes, most boxes first"));
+  EXPECT_THAT(html, Not(HasSubstr("<dog>")));
+  EXPECT_THAT(html, Not(HasSubstr("cat ▲")));
 }
 
 TEST_F(DataPage, DrawsTheLargestOfManyClasses) {
@@ -150,7 +130,7 @@ TEST_F(DataPage, DrawsTheLargestOfManyClasses) {
   facts_ = DataFacts(1000);
   add(10, 60, 100);
   const std::string html = page();
-  EXPECT_THAT(html, HasSubstr("the 80 largest of 1,000 classes, with 100.0 % of the boxes"));
+  EXPECT_THAT(html, HasSubstr("the 80 largest of 1,000 classes"));
   EXPECT_THAT(html, HasSubstr("\"detail\":\"c79: 0 boxes\""));
   EXPECT_THAT(html, Not(HasSubstr("\"label\":\"c80\"")));
 }
@@ -180,8 +160,6 @@ TEST_F(DataPage, SaysAtWhichSizeAnchorsAreJudged) {
   EXPECT_THAT(page(), HasSubstr("of the boxes, images at 800/1333 px"));
   manifest_.options.tile = TileRule{.side_px = 400};
   EXPECT_THAT(page(), HasSubstr("of the boxes, tiles of 400 px enlarged to 800 px"));
-  EXPECT_THAT(page(), HasSubstr("every anchor shape, tiles of 400 px enlarged to 800 px, as "
-                                "retina-train has them without --min-side, wherever"));
   manifest_.options.tile = TileRule{.side_px = 800};
   EXPECT_THAT(page(), HasSubstr("of the boxes, tiles of 800 px as they are"));
 }
@@ -190,28 +168,26 @@ TEST_F(DataPage, NamesObjectsThatArePartialInEveryTile) {
   manifest_.options.tile = TileRule{.side_px = 400};
   // Images of 700 x 400 px in two tiles: of each, a box that neither tile shows enough of, one
   // that the second does, and a crowd.
-  const RecordAnnotation large{.id = 1, .bbox = {0, 0, 699.6, 400}, .label = 1};
-  const auto seen_as = [](const RecordAnnotation& whole, bool is_partial) {
-    return RecordAnnotation{.id = whole.id,
-                            .bbox = {0, 0, 400, 400},
-                            .label = whole.label,
-                            .iscrowd = whole.iscrowd,
-                            .is_partial = is_partial};
+  const RecordAnnotation large{.id = 1, .bbox = {0, 0, 699.6, 400}, .label = 1},
+      other{.id = 2, .bbox = {300, 0, 400, 300}},
+      crowd{.id = 3, .bbox = {0, 0, 700, 400}, .iscrowd = true};
+  const auto seen = [](RecordAnnotation whole, bool is_partial) {
+    whole.bbox = {0, 0, 400, 400};
+    whole.is_partial = is_partial;
+    return whole;
   };
   const std::string jpeg = encode_jpeg(Image(400, 400), 50);
   for (std::int64_t id = 1; id <= 2; ++id) {
-    const RecordAnnotation other{.id = 2, .bbox = {300, 0, 400, 300}};
-    const RecordAnnotation crowd{.id = 3, .bbox = {0, 0, 700, 400}, .iscrowd = true};
     Record record{.image_id = id,
                   .width = 400,
                   .height = 400,
-                  .annotations = {seen_as(large, true), seen_as(other, true)},
+                  .annotations = {seen(large, true), seen(other, true)},
                   .tile = TilePlace{.x = 0, .y = 0, .image_width = 700, .image_height = 400},
                   .whole_annotations = {{large, other, crowd}},
                   .image = jpeg};
     facts_.add(record, 1);
     record.tile->x = 300;
-    record.annotations = {seen_as(large, true), seen_as(other, false), seen_as(crowd, false)};
+    record.annotations = {seen(large, true), seen(other, false), seen(crowd, false)};
     record.whole_annotations.reset();
     facts_.add(record, 2);
     manifest_.counts.images += 2;
@@ -227,38 +203,22 @@ TEST_F(DataPage, NamesObjectsThatArePartialInEveryTile) {
   EXPECT_THAT(page(), Not(HasSubstr("in every tile")));
 }
 
-TEST_F(DataPage, AdvisesTilesWhereLargeImagesLoseTheirBoxes) {
-  const char* const kAdvice =
-      "Images are 5.0 times as large as the network sees them (800 px): pack them with --tile 800.";
+TEST_F(DataPage, AdvisesTilesWhereLargeImagesLoseTheirBoxesOrMakeMostSmall) {
   add(1, 30, 20, 4000);
-  EXPECT_THAT(page(), HasSubstr(kAdvice));
+  EXPECT_THAT(page(), HasSubstr("Images are 5.0 times as large as the network sees them (800 px): "
+                                "pack them with --tile 800."));
   manifest_.options.tile = TileRule{.side_px = 800};
   EXPECT_THAT(page(), Not(HasSubstr("pack them with")));
-}
-
-TEST_F(DataPage, AdvisesTilesWhereVeryLargeImagesMakeMostBoxesSmall) {
+  manifest_.options.tile.reset();
+  facts_ = DataFacts(2);
   add(1, 30, 150, 4000);  // 30 px as the network sees them: covered, but small
   EXPECT_THAT(page(), HasSubstr("pack them with --tile 800"));
-}
-
-TEST_F(DataPage, AdvisesNoTilesForLargeObjectsOrOrdinaryImages) {
+  facts_ = DataFacts(2);
   add(1, 30, 1000, 4000);
-  EXPECT_THAT(page(), Not(HasSubstr("--tile")));
+  EXPECT_THAT(page(), Not(HasSubstr("--tile"))) << "large objects";
   add(2, 100, 8);
   add(3, 100, 8);
-  EXPECT_THAT(page(), Not(HasSubstr("--tile")));
-}
-
-TEST_F(DataPage, SaysThatNoSizesCoverThinBoxes) {
-  const AnchorCoverage coverage(default_anchor_sizes());
-  EXPECT_EQ(fit_of({.width_px = 100, .height_px = 100}, coverage), Fit::kCovered);
-  EXPECT_EQ(fit_of({.width_px = 10, .height_px = 12}, coverage), Fit::kSmall);
-  EXPECT_EQ(fit_of({.width_px = 1300, .height_px = 1300}, coverage), Fit::kLarge);
-  EXPECT_EQ(fit_of({.width_px = 10, .height_px = 200}, coverage), Fit::kThin);
-  EXPECT_EQ(fit_of({.width_px = 400, .height_px = 20}, coverage), Fit::kThin);
-  const std::vector<BoxSize> boxes(10, {.width_px = 10, .height_px = 200});
-  EXPECT_EQ(propose_anchors(boxes, 2).sizes, default_anchor_sizes());
-  EXPECT_EQ(propose_anchors(boxes, 2).uncovered.thin, 10);
+  EXPECT_THAT(page(), Not(HasSubstr("--tile"))) << "ordinary images";
 }
 
 TEST_F(DataPage, ListsTheFirstImagesLeftOut) {
@@ -313,27 +273,10 @@ class PackedPage : public testing::Test {
   SmallCoco coco_{.folder = folder_.path(), .with_bad_images = true};
 };
 
-TEST_F(PackedPage, IsMadeAgainFromTheFinishedSetWithTheSameBytes) {
-  pack(coco_.options("set"));
-  const std::string first = page();
-  EXPECT_TRUE(is_data_page(folder_ / "set/report.html"));
-  EXPECT_THAT(first, HasSubstr("images are quarantined"));
-  remove_file(folder_ / "set/report.html");
-  EXPECT_TRUE(pack(coco_.options("set")).was_finished);
-  EXPECT_EQ(page(), first);
-}
-
-TEST_F(PackedPage, LeavesSomebodyElsesFileAlone) {
-  std::filesystem::create_directory(folder_ / "set");
-  write_file_atomically(folder_ / "set/report.html", "my notes");
-  pack(coco_.options("set"));
-  EXPECT_EQ(page(), "my notes");
-  EXPECT_EQ(ShardSet(folder_ / "set").index().size(), 24U);
-}
-
 TEST_F(PackedPage, IsReplacedWithItsSet) {
   pack(coco_.options("set"));
   const std::string first = page();
+  EXPECT_THAT(first, HasSubstr("images are quarantined"));
   SmallCoco{.folder = folder_.path(), .good_count = 12, .seed = 5}.write();
   PackOptions options = coco_.options("set");
   options.overwrite = true;
@@ -342,18 +285,23 @@ TEST_F(PackedPage, IsReplacedWithItsSet) {
   EXPECT_THAT(page(), HasSubstr("12 images, "));
 }
 
-TEST_F(PackedPage, IsNotAskedOfAPipe) {
-  std::filesystem::create_directory(folder_ / "set");
-  ASSERT_EQ(::mkfifo((folder_ / "set/report.html").c_str(), 0600), 0);
+TEST_F(PackedPage, LeavesAloneWhatIsSomebodyElses) {
+  const std::string path = folder_ / "set/report.html";
+  std::filesystem::create_directories(path);
   pack(coco_.options("set"));
-  EXPECT_EQ(ShardSet(folder_ / "set").index().size(), 24U);
-}
-
-TEST_F(PackedPage, ThatCannotBeWrittenDoesNotStopPacking) {
-  std::filesystem::create_directories(folder_ / "set/report.html");
-  pack(coco_.options("set"));
-  EXPECT_TRUE(is_folder(folder_ / "set/report.html"));
-  EXPECT_EQ(ShardSet(folder_ / "set").index().size(), 24U);
+  EXPECT_TRUE(is_folder(path));
+  for (const bool is_pipe : {false, true}) {
+    std::filesystem::remove_all(folder_ / "set");
+    std::filesystem::create_directory(folder_ / "set");
+    if (is_pipe) {
+      ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    } else {
+      write_file_atomically(path, "my notes");
+    }
+    pack(coco_.options("set"));
+    EXPECT_EQ(is_pipe ? "my notes" : page(), "my notes");
+    EXPECT_EQ(ShardSet(folder_ / "set").index().size(), 24U);
+  }
 }
 
 }  // namespace

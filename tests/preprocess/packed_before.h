@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <map>
-#include <stdexcept>
 #include <string>
 
 #include "preprocess/new_set.h"
@@ -57,7 +56,7 @@ class Continue : public testing::Test {
   // Leaves the whole set in the journal, as a process that was killed before it could publish it.
   void pack_unpublished() {
     pack_interrupted(read_manifest(folder_ / "whole").shards.size());
-    for (const char* name : {kIndexFile, kQuarantineFile, kManifestFile}) {
+    for (const char* name : {kIndexFile, kQuarantineFile, "report.html", kManifestFile}) {
       std::filesystem::copy_file(folder_ / "whole/" + name, folder_ / "set/.packing/" + name);
     }
   }
@@ -70,20 +69,6 @@ class Continue : public testing::Test {
   // The first image of the set: in its first shard.
   std::string first_image() const {
     return image_path(ShardSet(folder_ / "whole").index()[0].image_id);
-  }
-
-  template <class Body>
-  static ErrorKind error_of(const Body& body, std::string* message = nullptr) {
-    try {
-      body();
-    } catch (const Error& error) {
-      if (message != nullptr) *message = error.what();
-      return error.kind();
-    }
-    throw std::logic_error("no error was thrown");
-  }
-  static ErrorKind pack_error(const PackOptions& options, std::string* message = nullptr) {
-    return error_of([&] { pack(options); }, message);
   }
 
   TestFolder folder_;

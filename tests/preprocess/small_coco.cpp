@@ -1,8 +1,11 @@
 #include "tests/preprocess/small_coco.h"
 
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <fstream>
 
+#include "preprocess/packer.h"
 #include "shared/base/file.h"
 #include "shared/base/random.h"
 #include "shared/image/jpeg.h"
@@ -104,6 +107,16 @@ PackOptions SmallCoco::options(const std::string& name) const {
           .output = folder + "/" + name,
           .shard_size_bytes = 100'000,
           .threads = 2};
+}
+
+std::string pack_refusal(const PackOptions& options, ErrorKind kind) {
+  try {
+    pack(options);
+    return "packed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return cat(error.what(), "; ", error.hint());
+  }
 }
 
 std::map<std::string, std::string> folder_content(const std::string& folder) {

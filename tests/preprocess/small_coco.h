@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "preprocess/options.h"
+#include "shared/base/error.h"
 #include "shared/coco/instances.h"
 #include "shared/shard/quarantine.h"
 
@@ -31,6 +32,9 @@ struct SmallCoco {
 
 // The ids of the bad images and their kinds.
 const std::map<std::int64_t, std::string>& bad_image_kinds();
+
+// The message and the hint of what pack() refuses; "packed" where it takes all.
+std::string pack_refusal(const PackOptions& options, ErrorKind kind = ErrorKind::kData);
 
 // Name -> content of every file below the folder.
 std::map<std::string, std::string> folder_content(const std::string& folder);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "preprocess/inspect.h"
@@ -117,7 +116,6 @@ TEST_F(TiledSet, CountsTilesImagesAndBoxes) {
               HasSubstr(cat("  tiles         ", counts.images, " (")));
   const std::string page = read_file(folder_ / "set/report.html");
   EXPECT_THAT(page, HasSubstr(cat(counts.images, " tiles of 14 images")));
-  EXPECT_THAT(page, HasSubstr("Boxes per tile"));
   EXPECT_THAT(page, HasSubstr("48 × 48 at "));
 }
 
@@ -230,15 +228,9 @@ TEST_F(TiledSet, WithHeadersAloneCheckedDamageEndsThePackingAndIsNotPublished) {
   write_file_atomically(path_of(image), bytes.substr(0, bytes.size() * 2 / 3));
   PackOptions unchecked = options("set");
   unchecked.check = ImageCheck::kHeader;
-  try {
-    pack(unchecked);
-    FAIL() << "packed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_THAT(error.what(), HasSubstr(image.file_name + ": tile 48x48+0+"));
-    EXPECT_THAT(error.what(), HasSubstr("truncated: "));
-    EXPECT_THAT(error.hint(), HasSubstr("--check full --overwrite"));
-  }
+  EXPECT_THAT(pack_refusal(unchecked),
+              AllOf(HasSubstr(image.file_name + ": tile 48x48+0+"), HasSubstr("truncated: "),
+                    HasSubstr("--check full --overwrite")));
   EXPECT_FALSE(path_exists(folder_ / "set/manifest.json"));
   unchecked.check = ImageCheck::kFull;
   unchecked.overwrite = true;
@@ -342,20 +334,15 @@ TEST_F(TiledSet, TellsImagesOfOneFileApartByTheirIds) {
 }
 
 TEST_F(TiledSet, ExcludesOptionsThatMakeNoSenseWithIt) {
+  options("set").validate();
   const auto refused = [&](const std::function<void(PackOptions&)>& change) {
     PackOptions changed = options("set");
     change(changed);
     return refusal_of(ErrorKind::kUsage, [&] { changed.validate(); });
   };
-  options("set").validate();
   EXPECT_THAT(refused([](auto& o) { o.max_side_px = 50; }), HasSubstr("--max-side"));
   EXPECT_THAT(refused([](auto& o) { o.exif = ExifPolicy::kApply; }), HasSubstr("--exif"));
   EXPECT_THAT(refused([](auto& o) { o.format = AnnotationFormat::kFolders; }),
-              HasSubstr("--tile: has no effect"));
-  EXPECT_THAT(refused([](auto& o) {
-                o.format = AnnotationFormat::kCifar10;
-                o.annotations = "";
-              }),
               HasSubstr("--tile: has no effect"));
   EXPECT_THAT(refused([](auto& o) { o.quality = 80; }), HasSubstr("--quality"));
 }

@@ -14,7 +14,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 using Files = std::map<std::string, std::string>;
@@ -58,14 +57,6 @@ TEST(Yolo, RefusesPoseLabelsOfAnotherLengthThanKptShape) {
   EXPECT_EQ(SmallYolo(cat(kNames, "kpt_shape: [3, 4]\n")).refused(),
             "data.yaml: line 2: kpt_shape: want [N, 2] or [N, 3], the number of key points and of "
             "numbers of each");
-  EXPECT_EQ(SmallYolo(cat(kNames, "flip_idx: [1, 0]\n")).refused(),
-            "data.yaml: line 2: has \"flip_idx\", as of pose labels, but no \"kpt_shape\"");
-}
-
-TEST(Yolo, TellsOutlinesThatMayBeKeyPoints) {
-  const char* pose = "0 .5 .5 .5 .5 .4 .4 .5 .5 .6 .6\n";
-  EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", pose}}).log(), HasSubstr("\"kpt_shape\""));
-  EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", "0 .1 .1 .9 .1 .5 .9\n"}}).log(), IsEmpty());
 }
 
 TEST(Yolo, TakesPredictionsAndTellsThatTheirConfidenceIsNotRead) {
@@ -75,11 +66,13 @@ TEST(Yolo, TakesPredictionsAndTellsThatTheirConfidenceIsNotRead) {
                                    "confidence, which is ignored"));
 }
 
-TEST(Yolo, RefusesLinesOfOtherLengths) {
-  for (const char* label : {"0 .5 .5 .5", "0 .5 .5 .5 .5 .9 .1 .2"}) {
-    EXPECT_THAT(SmallYolo(kNames, {{"labels/a.txt", label}}).refused(),
-                HasSubstr("numbers, want CLASS CX CY WIDTH HEIGHT, or CLASS and the points"));
-  }
+TEST(Yolo, OutlinesAreTheBoxesAroundThemAndNamesMayBeInADeclaredEncoding) {
+  const SmallYolo set("# -*- coding: gbk -*-\nnames: {3: \xC6\xFB\xB3\xB5, 17: owl}\n",
+                      {{"labels/a.txt", "17 0.25 0.5 0.75 0.5 0.5 0.875\n\n"}});
+  EXPECT_THAT(set.boxes(), ElementsAre(Box{10, 10, 20, 7.5}));
+  const Instances read = set.read();
+  EXPECT_EQ(read.annotations.at(0).category_id, 17);
+  EXPECT_EQ(read.categories.at(0).name, "\xE6\xB1\xBD\xE8\xBD\xA6");
 }
 
 TEST(Yolo, RefusesNcThatContradictsNames) {
