@@ -23,8 +23,7 @@ std::string quoted(const std::string& text);
 // Adds the number of counted detections to the identity where it is not COCO's.
 void add_count_best(EvalIdentity& identity, std::uint32_t detection_limit);
 
-// The metric that decides the exit code: AP with --min-ap, or a classifier's top-1 accuracy with
-// --min-top1.
+// The metric that decides the exit code: AP, or a classifier's top-1 accuracy.
 struct DecidingMetric {
   Task task = Task::kDetection;
   double value = 0;
@@ -53,7 +52,7 @@ struct Scored {
 };
 
 // Explains the errors, draws, writes report and metrics, prints the result. Returns the exit code:
-// 1 when AP does not reach --min-ap. metrics.json comes last and marks the end.
+// 1 when AP does not reach --min-score. metrics.json comes last and marks the end.
 int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& folder,
             const Scored& scored);
 
@@ -73,7 +72,7 @@ struct Classified {
 };
 
 // Writes predictions.jsonl, report.html, with --draw the most confident mistakes in drawn/, and
-// metrics.json; prints the result. Returns the exit code: 1 when top-1 does not reach --min-top1.
+// metrics.json; prints the result. Returns the exit code: 1 when top-1 does not reach --min-score.
 // Each file appears whole; metrics.json comes last and marks the end. Throws kData (no images, a
 // damaged record), kIo.
 int evaluate_classifier_outputs(const EvalOptions& options, const Cli& cli,

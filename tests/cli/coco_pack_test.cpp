@@ -79,8 +79,8 @@ TEST_F(CocoPack, PacksVerifiesAndInspects) {
   EXPECT_EQ(verified.exit_code, 0);
   EXPECT_THAT(verified.out, HasSubstr("intact, 60 images"));
 
-  const ProcessResult inspected = run_process({"coco-pack", "--inspect", folder_ / "set",
-                                               "--image-id", "4", "--draw", folder_ / "drawn.jpg"});
+  const ProcessResult inspected = run_process({"coco-pack", "--inspect", folder_ / "set", "--image",
+                                               "id=4", "--draw", folder_ / "drawn.jpg"});
   EXPECT_EQ(inspected.exit_code, 0) << inspected.err;
   EXPECT_THAT(inspected.out, HasSubstr("b/3.jpg (image 4): "));
   EXPECT_GT(file_size_bytes(folder_ / "drawn.jpg"), 100U);
@@ -117,7 +117,7 @@ TEST_F(CocoPack, NamesWhatIsWrongWithTheCommandLine) {
   EXPECT_THAT(refusal(command("x", {"--shard-sizes", "1GiB"}), 64), HasSubstr("--shard-size"));
   EXPECT_THAT(refusal(command("x", {"--verify", "y"}), 64), HasSubstr("exclude each other"));
   EXPECT_THAT(refusal({"coco-pack", "--inspect", "x", "--draw", "y.jpg"}, 64),
-              HasSubstr("--image-id"));
+              HasSubstr("--image NAME,id="));
   EXPECT_FALSE(path_exists("x"));
 }
 
@@ -275,10 +275,10 @@ TEST_F(CocoPack, PacksVerifiesAndInspectsClasses) {
   const ProcessResult inspected = run_process({"coco-pack", "--inspect", set});
   EXPECT_THAT(inspected.out, HasSubstr("  0      1   cat    12"));
   EXPECT_THAT(inspected.out, Not(HasSubstr("boxes")));
-  EXPECT_THAT(run_process({"coco-pack", "--inspect", set, "--image-id", "13"}).out,
+  EXPECT_THAT(run_process({"coco-pack", "--inspect", set, "--image", "id=13"}).out,
               HasSubstr("class dog (label 1, id 2)"));
   EXPECT_EQ(run_process(pack("cifar10", cifar, folder_ / "c10")).exit_code, 0);
-  EXPECT_THAT(run_process({"coco-pack", "--inspect", folder_ / "c10", "--image-id", "60"}).out,
+  EXPECT_THAT(run_process({"coco-pack", "--inspect", folder_ / "c10", "--image", "id=60"}).out,
               HasSubstr("32x32, 3.0 KiB, raw, "));
 }
 

@@ -28,7 +28,7 @@ TEST(GuardRails, ARunInTwoPartsKeepsAverageAndPlateauState) {
   const Job job(Task::kClassification);
   const std::vector<std::string> options =
       joined({"--validation", job.val_shards()},
-             words("--ema 0.9 --lr-schedule plateau --plateau-patience 1 --steps-per-epoch 2 "
+             words("--ema 0.9 --lr-schedule plateau,patience=1 --steps-per-epoch 2 "
                    "--optimizer adam"));
   const auto train = [&](const std::string& run, int steps) {
     const ProcessResult result = run_process(job.train_command(run, steps, options));
@@ -195,7 +195,7 @@ TEST(Recipes, EachTrainsASmallModel) {
     const ProcessResult result =
         run_process(joined({"retina-train", "--recipe", recipe, "--train", job.train_shards(),
                             "--output", job / recipe, "--init", "none", "--steps", "2",
-                            "--images-per-step", "2", "--min-sides", "64,80"},
+                            "--images-per-step", "2", "--min-side", "64,80"},
                            kTinyModel));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("the recipe's learning rate is for"));

@@ -60,7 +60,7 @@ class Rollback : public testing::Test {
                                    const std::vector<std::string>& more) const {
     std::vector<std::string> words =
         small_train_command(job_ / "poisoned", job_ / run, steps,
-                            {"--init", job_ / "sure.pt", "--focal-alpha", "0.75"});
+                            {"--init", job_ / "sure.pt", "--class-loss", "focal,alpha=0.75"});
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }

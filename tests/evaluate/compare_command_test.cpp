@@ -272,7 +272,7 @@ TEST_F(CompareCommand, AWrongCommandLineIsUsage) {
   for (const char* option : {"--model", "--detections"}) {
     expect_refusal(compare(a_, b_, {option, a_}), 64, {cat(option, ": has no effect")});
   }
-  for (const char* option : {"--min-ap", "--max-images", "--draw", "--max-detections"}) {
+  for (const char* option : {"--min-score", "--max-images", "--draw", "--max-detections"}) {
     expect_refusal(compare(a_, b_, {option, "1"}), 64, {cat(option, ": has no effect")});
   }
   expect_refusal(compare(a_, b_, {"--expect-ranks", "2"}), 78, {"--expect-ranks"});

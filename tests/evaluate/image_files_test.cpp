@@ -193,7 +193,7 @@ TEST_F(FoundImages, AFolderWithoutImagesIsBadData) {
 TEST_F(FoundImages, OptionsThatDoNotFitAreRefused) {
   expect_refusal(run_process(command("out", {"--data", "x"})), 64,
                  "give either --data or --images, not both");
-  expect_refusal(run_process(command("out", {"--min-ap", "0.5"})), 64, "no ground truth");
+  expect_refusal(run_process(command("out", {"--min-score", "0.5"})), 64, "no ground truth");
   expect_refusal(run_process(command("out", {"--precision", "fp8"})), 64, "--precision");
   expect_refusal(run_process(command("out", {"--output-format", "xml"})), 64, "--output-format");
   auto packed = command("out", {"--output-format", "csv"});

@@ -111,18 +111,14 @@ TEST_F(ModelCommand, ThreeRanksWriteTheSameBytesAsOneProcess) {
 
 TEST_F(ModelCommand, AnApBelowTheWantedOneIsExitOneUnderMpirunToo) {
   const ProcessResult result =
-      run_process(under_mpirun(2, command("out", {"--min-ap", "0.99", "--max-images", "2"})));
+      run_process(under_mpirun(2, command("out", {"--min-score", "0.99", "--max-images", "2"})));
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("below --min-ap 0.99"));
+  EXPECT_THAT(result.err, HasSubstr("below --min-score 0.99"));
 }
 
 TEST_F(ModelCommand, ADetectorHasNoTop1) {
-  expect_refusal(run_process(command("out", {"--min-top1", "0.5"})), 78,
-                 "which is a detector; hint: give --min-ap");
-  expect_refusal(run_process(command("out", {"--min-top1", "1.5"})), 64,
-                 "--min-top1: bad value (got \"1.5\"");
-  expect_refusal(run_process(command("out", {"--min-top1", "0.5", "--min-ap", "0.5"})), 64,
-                 "--min-ap or --min-top1");
+  expect_refusal(run_process(command("out", {"--min-score", "1.5"})), 64,
+                 "--min-score: bad value (got \"1.5\"");
 }
 
 TEST_F(ModelCommand, QuarantinedImagesAreToldWithTheNumbersAndTheVerdict) {
@@ -132,17 +128,17 @@ TEST_F(ModelCommand, QuarantinedImagesAreToldWithTheNumbersAndTheVerdict) {
   manifest.counts.quarantined = 2;
   write_file_atomically(data_ + "/" + kManifestFile, encode_manifest(manifest));
   const std::string told = "2 images of the set are quarantined";
-  const auto low = run_process(command("out", {"--min-ap", "0.99"}));
+  const auto low = run_process(command("out", {"--min-score", "0.99"}));
   EXPECT_EQ(low.exit_code, 1) << low.err;
   EXPECT_THAT(low.err, HasSubstr("warning: " + told));
-  EXPECT_THAT(low.err, HasSubstr("(without 2 quarantined images) is below --min-ap 0.99"));
+  EXPECT_THAT(low.err, HasSubstr("(without 2 quarantined images) is below --min-score 0.99"));
   EXPECT_THAT(read_file(folder_ / "out/report.html"), HasSubstr(told));
   const JsonFile metrics = JsonFile::read(folder_ / "out/metrics.json");
   EXPECT_EQ(metrics.root().at("quarantined_count").as_int(), 2);
 
-  const auto again = run_process(command("out", {"--min-ap", "0"}));
+  const auto again = run_process(command("out", {"--min-score", "0"}));
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("(without 2 quarantined images) reaches --min-ap 0"));
+  EXPECT_THAT(again.err, HasSubstr("(without 2 quarantined images) reaches --min-score 0"));
 }
 
 // It would find nothing, or boxes that are no numbers.

@@ -42,8 +42,8 @@ class CommandsOnGpu : public testing::Test {
                                    std::string* log = nullptr) {
     std::vector<std::string> command = job.train_command(job / run, steps, more);
     set_value(command, "--device", device);
-    if (std::find(more.begin(), more.end(), "--tf32") == more.end()) {
-      command.insert(command.end(), {"--tf32", "off"});
+    if (std::find(more.begin(), more.end(), "--precision") == more.end()) {
+      command.insert(command.end(), {"--precision", "tf32=off"});
     }
     const ProcessResult result = run_process(command);
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -76,14 +76,15 @@ TEST_F(CommandsOnGpu, SixteenBitsStayCloseToFloat32) {
 TEST_F(CommandsOnGpu, Tf32StaysCloseToFloat32) {
   const Job job;
   const std::vector<double> cpu = train(job, "cpu", 3, "cpu"),
-                            gpu = train(job, "gpu", 3, test_device_option(), {"--tf32", "on"});
+                            gpu = train(job, "gpu", 3, test_device_option(),
+                                        {"--precision", "tf32=on"});
   ASSERT_EQ(gpu.size(), 3U);
   for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.01 * cpu[i]) << i;
 }
 
 TEST_F(CommandsOnGpu, SgdWithoutMomentumTrainsAsOnTheCpu) {
   const Job job;
-  const std::vector<std::string> plain = {"--momentum", "0"};
+  const std::vector<std::string> plain = {"--optimizer", "momentum=0"};
   const std::vector<double> cpu = train(job, "cpu", 3, "cpu", plain),
                             gpu = train(job, "gpu", 3, test_device_option(), plain);
   ASSERT_EQ(gpu.size(), 3U);
@@ -116,7 +117,7 @@ class TwoGpus : public CommandsOnGpu {
                                           const std::vector<std::string>& more) {
     std::vector<std::string> command = job.train_command(job / run, 5, more);
     set_value(command, "--device", "cuda");
-    command.insert(command.end(), {"--tf32", "off"});
+    command.insert(command.end(), {"--precision", "tf32=off"});
     const ProcessResult result = run_process(under_mpirun(2, command));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("rank 1 cuda:1"));

@@ -58,7 +58,7 @@ TEST_F(Again, RetinaTrain) {
   const Words moved = small_train_command(folder_ / "moved", run(), 2);
   expect_one_line(moved + Words{"--keep", "7", "--log-level", "debug", "--expect-ranks", "1",
                                 "--scratch", folder_ / "local"});
-  expect_refusal(moved + Words{"--momentum", "0.5", "--seed", "9"},
+  expect_refusal(moved + Words{"--optimizer", "momentum=0.5", "--seed", "9"},
                  {"momentum (was 0.9, now 0.5)", "seed (was ", "now 9", "--overwrite"});
   const auto other_data = small_train_command(job_->val_shards(), run(), 2);
   expect_refusal(other_data, {"the contents of --train"});

@@ -100,7 +100,7 @@ TEST_F(PackMount, InputsMayBeReadOnly) {
                              "; rename=EROFS path=" + set() + "; unlink=EROFS path=" + set();
   const std::vector<std::vector<std::string>> readers = {
       {"coco-pack", "--verify", set()},
-      {"coco-pack", "--inspect", set(), "--image-id", "4", "--draw", folder_ / "drawn.jpg"}};
+      {"coco-pack", "--inspect", set(), "--image", "id=4", "--draw", folder_ / "drawn.jpg"}};
   for (const auto& reader : readers) {
     const ProcessResult result = run_process(faulty(sealed, reader));
     EXPECT_EQ(result.exit_code, 0) << result.err;

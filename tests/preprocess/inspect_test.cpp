@@ -114,7 +114,7 @@ TEST_F(Inspect, AFileNameThatSeveralImagesEndInIsRefused) {
   EXPECT_THAT(
       refusal_of(ErrorKind::kUsage,
                  [&] { inspect({.folder = folder_ / "twice/set", .image_file = "0.jpg"}); }),
-      HasSubstr("--image-file 0.jpg: 2 images end so"));
+      HasSubstr("--image 0.jpg: 2 images end so"));
 }
 
 // In the order of an export: images by id, each image's annotations in the file's order, categories

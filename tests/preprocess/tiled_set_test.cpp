@@ -323,7 +323,7 @@ TEST_F(TiledSet, TellsImagesOfOneFileApartByTheirIds) {
   };
   for (const std::string& name : {file, file + "+32+0"}) {
     EXPECT_THAT(refusal_of(ErrorKind::kUsage, [&] { inspect(ask({}, name)); }),
-                HasSubstr(cat("--image-file ", name, ": 2 images have this file, the first is ")));
+                HasSubstr(cat("--image ", name, ": 2 images have this file, the first is ")));
   }
   EXPECT_THAT(inspect(ask(second, "")), HasSubstr(cat("(image ", second, "): ")));
   EXPECT_THAT(inspect(ask(second, file + "+32+0")), HasSubstr(cat("(image ", second, "): tile ")));
