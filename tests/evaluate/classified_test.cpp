@@ -151,9 +151,9 @@ TEST_F(Classify, WritesPredictionsPageAndFiguresAndPrintsThem) {
 TEST_F(Classify, ATop1BelowTheWantedOneIsExitOneWithAllResultsWritten) {
   pack();
   EvalOptions wanted = options(a_);
-  wanted.min_top1 = .75;
+  wanted.min_score = .75;
   EXPECT_EQ(evaluate(wanted, outcomes(3)).exit_code, 0);
-  wanted.min_top1 = .76;
+  wanted.min_score = .76;
   wanted.overwrite = true;
   const Evaluated below = evaluate(wanted, outcomes(3));
   EXPECT_EQ(below.exit_code, 1);
