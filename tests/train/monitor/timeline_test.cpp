@@ -133,26 +133,6 @@ TEST(Timeline, WindowIsFromOneToAnother) {
   }
 }
 
-// Clocks that are apart by a known time, over links whose latency is known too.
-TEST(ClockOffset, IsFoundWithinTheErrorThatItTells) {
-  const LinkCost link{.latency_seconds = 50e-6, .bytes_per_second = 50e6};
-  ThreadWorld world(
-      {.ring = {.ranks = 5, .ranks_per_node = 2, .intra_node = link, .inter_node = link}});
-  const auto outcomes = world.run([&](ThreadRank& comm) {
-    comm.advance(0.003 * comm.rank());
-    const std::int64_t ahead_ns = comm.rank() * 7'000'000'000;
-    const auto clock = [&] {
-      return static_cast<std::int64_t>(comm.now_seconds() * 1e9) + ahead_ns;
-    };
-    const ClockOffset found = measure_clock_offset(comm, clock);
-    EXPECT_LE(std::abs(found.ahead_ns - ahead_ns), found.error_ns) << comm.rank();
-    // Two broadcasts over three hops each.
-    EXPECT_LE(found.error_ns, 160'000);
-    EXPECT_EQ(found.error_ns == 0, comm.is_root());
-  });
-  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.message, "");
-}
-
 // Every rank's steps are in the file, and it is whole only at the end.
 TEST(TimelineFile, GathersAllRanksIntoOneFile) {
   const TestFolder folder;
