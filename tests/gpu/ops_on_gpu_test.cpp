@@ -113,7 +113,7 @@ Tensors matched(const Tensors& x) {
 TEST_F(OpsOnGpu, MatcherGivesTheSameMatches) {
   for (const at::ScalarType type : kWideTypes) {
     for (const std::int64_t anchor_count : counts()) {
-      for (const std::int64_t box_count : {0, 1, 7, 255, 256, 257, 600}) {
+      for (const std::int64_t box_count : {0, 1, 7, 256, 257}) {
         SCOPED_TRACE(testing::Message() << type << anchor_count << " anchors, " << box_count);
         compare({boxes(1, anchor_count, type), boxes(2, box_count, type), offsets_of(box_count)},
                 matched);
@@ -165,7 +165,7 @@ TEST_F(OpsOnGpu, AtssGivesTheSameMatches) {
     const auto grids = level_grids(padded);
     auto all = grid_anchors({.sizes = {32, 64, 128, 256, 512}, .offset = 0.5}, padded);
     const at::Tensor anchors = torch::from_blob(all.data(), {std::ssize(all), 4}).clone();
-    for (const std::int64_t box_count : {0, 1, 7, 300, 2003}) {
+    for (const std::int64_t box_count : {0, 1, 7, is_fake_gpu() ? 300 : 10'000}) {
       const at::Tensor some =
           random_boxes({.seed = 2, .count = box_count, .extent = 400, .side = 300}).round();
       for (const at::ScalarType type : kWideTypes) {
@@ -203,7 +203,7 @@ TEST_F(OpsOnGpu, NmsKeepsTheSameBoxesInTheSameOrder) {
       }
     }
   }
-  expect_same(at::kFloat, 1, 10'000);
+  expect_same(at::kFloat, 1, is_fake_gpu() ? 2000 : 10'000);
   // An IoU of 31 / 100 is an f32 above 0.31.
   compare({torch::tensor({{{0.F, 0.F, 100.F, 1.F}, {0.F, 0.F, 31.F, 1.F}}}),
            torch::zeros({1, 2}, at::kLong)},
@@ -264,8 +264,8 @@ TEST_F(OpsOnGpu, LossesGiveTheSameSumsAndGradients) {
   compare_losses(at::kFloat, {1, {5}, 1});
   compare_losses(at::kFloat, {1, {300}, 3}, kIgnored);
   compare_losses(at::kFloat, {1, {300}, 3}, kBackground);
-  // Of 800 x 800 pixels: each block takes more values than it has threads.
-  compare_losses(at::kFloat, {1, {90'000, 22'500, 5625, 1521, 441}, 2});
+  // Each block takes more values than it has threads.
+  compare_losses(at::kFloat, {1, {50'000, 12'000, 3000, 1000, 441}, 1});
 }
 
 // --- Operations of the network -------------------------------------------------------------------
@@ -496,9 +496,9 @@ TEST_F(OpsOnGpu, GroupNormGivesWhatLibTorchGives) {
 TEST_F(OpsOnGpu, BatchNormGivesWhatLibTorchGives) {
   // Single values; one column; less than a tile of columns, an uneven number, several; a row, and
   // several chunks of them. Not two, which may be so near that f32 has no digits of their gradient.
-  std::vector<Shape> shapes = {{1, 1, 1, 1},     {1, 1, 32773, 1}, {1, 3, 39, 1},
+  std::vector<Shape> shapes = {{3, 1, 1, 1},     {1, 1, 32773, 1}, {1, 3, 39, 1},
                                {3, 8, 37, 37},   {1, 12, 37, 1},   {1, 64, 517, 1},
-                               {1, 200, 197, 1}, {3, 2048, 1, 1},  {1, 2048, 67, 1}};
+                               {1, 200, 197, 1}, {7, 2048, 1, 1},  {1, 2048, 67, 1}};
   if (!is_fake_gpu()) shapes.insert(shapes.end(), {{3, 64, 50, 50}, {2, 2048, 7, 13}});
   for (const at::ScalarType type : kTypes) {
     for (const Shape& shape : shapes) {

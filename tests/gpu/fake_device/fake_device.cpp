@@ -552,7 +552,7 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
     c10::IValue& value = (*stack)[first + i];
     // An output that is still to get its size may grow.
     const bool is_new = writes_to(i) && value.isTensor() && value.toTensor().is_cuda() &&
-                        value.toTensor().numel() == 0;
+                        value.toTensor().sizes() == at::IntArrayRef{0};
     value = is_new ? at::empty({0}, value.toTensor().options().device(c10::kCPU))
                    : changed(value, on_cpu);
   }

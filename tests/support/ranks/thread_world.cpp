@@ -11,21 +11,17 @@
 #include "shared/comm/element_loops.h"
 
 namespace retina {
-namespace {
-
-// What a rank brings to a collective. The pointers stay valid until `meet` returns.
-struct Attendance {
-  Operation what = {};
-  void* data = nullptr;
-  const std::string* sent = nullptr;             // gather
-  std::vector<std::string>* received = nullptr;  // gather, on the root
-};
-
-}  // namespace
-
 // Where ranks meet: one collective at a time, finished by the rank that comes last.
 class ThreadMeeting {
  public:
+  // What a rank brings to a collective. The pointers stay valid until `meet` returns.
+  struct Attendance {
+    Operation what = {};
+    void* data = nullptr;
+    const std::string* sent = nullptr;             // gather
+    std::vector<std::string>* received = nullptr;  // gather, on the root
+  };
+
   explicit ThreadMeeting(int ranks) : places_(static_cast<std::size_t>(ranks)), away_(ranks) {}
 
   void meet(int rank, const Attendance& mine) {
@@ -162,7 +158,7 @@ class MeetingRank : public Communicator {
     return options_.ring.ranks_per_node == 0 ? size() : options_.ring.ranks_per_node;
   }
 
-  void meet(const Attendance& mine) {
+  void meet(const ThreadMeeting::Attendance& mine) {
     for (const RankFault& fault : options_.faults) {
       if (fault.rank != rank_ || calls_ < fault.collective) continue;
       meeting_->leave(rank_, "died");
