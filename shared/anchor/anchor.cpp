@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 #include "shared/base/error.h"
 
@@ -65,11 +66,8 @@ std::vector<AnchorBox> grid_anchors(const AnchorRule& rule, PixelSize padded) {
   RETINA_CHECK(rule.sizes.size() == kLevelCount, rule.sizes.size(), " anchor sizes");
   RETINA_CHECK(padded.height > 0 && padded.width > 0);
   std::vector<AnchorBox> anchors;
-  std::size_t count = 0;
-  for (const int level_count : anchors_per_level(padded, rule.per_cell)) {
-    count += static_cast<std::size_t>(level_count);
-  }
-  anchors.reserve(count);
+  const auto counts = anchors_per_level(padded, rule.per_cell);
+  anchors.reserve(static_cast<std::size_t>(std::reduce(counts.begin(), counts.end())));
   const auto grids = level_grids(padded);
   for (std::size_t level = 0; level < kLevelCount; ++level) {
     const PixelSize grid = grids[level];

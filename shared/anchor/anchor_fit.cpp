@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "shared/base/cat.h"
@@ -18,31 +19,25 @@ constexpr std::size_t kEvaluatedBoxes = 100000;
 
 // Returns all ladders, the nearest to the default first.
 std::vector<std::vector<double>> ladders() {
-  struct Candidate {
-    double distance = 0;  // octaves
-    std::vector<double> sizes{};
-  };
-  std::vector<Candidate> candidates;
+  std::multimap<double, std::vector<double>> by_distance;  // in octaves; ties stay in order
   for (const double first : kFirstSizes) {
     for (const double growth : kGrowths) {
-      Candidate one{.distance = std::abs(std::log2(first / 32)) + std::abs(std::log2(growth / 2))};
+      const double distance = std::abs(std::log2(first / 32)) + std::abs(std::log2(growth / 2));
+      std::vector<double>& sizes = by_distance.emplace(distance, std::vector<double>())->second;
       for (int level = 0; level < kLevelCount; ++level) {
-        one.sizes.push_back(std::round(first * std::pow(growth, level)));
+        sizes.push_back(std::round(first * std::pow(growth, level)));
       }
-      candidates.push_back(std::move(one));
     }
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
-  std::vector<std::vector<double>> sizes;
-  for (Candidate& one : candidates) sizes.push_back(std::move(one.sizes));
-  return sizes;
+  std::vector<std::vector<double>> all;
+  for (const auto& [distance, sizes] : by_distance) all.push_back(sizes);
+  return all;
 }
 
 // Returns the coverage of the default sizes; callers rescale a box to them, so that only its shape
 // counts.
 const AnchorCoverage& every_size() {
-  static const AnchorCoverage coverage({32, 64, 128, 256, 512});
+  static const AnchorCoverage coverage(default_anchor_sizes());
   return coverage;
 }
 

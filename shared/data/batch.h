@@ -70,7 +70,7 @@ struct Sample {
   std::vector<std::array<float, 4>> boxes = {};
   std::vector<std::int64_t> labels = {};
   // Boxes of a tile with too little of an object inside it (RecordAnnotation::is_partial), neither
-  // object nor background to training (partial_boxes.h). In the form of `boxes`, but kept however
+  // object nor background to training (ops/matcher.h). In the form of `boxes`, but kept however
   // little of them a warp leaves visible.
   std::vector<std::array<float, 4>> partial_boxes = {};
   std::vector<std::int64_t> ignored = {};   // ids of other annotations that are not crowds either

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "shared/base/error.h"
 #include "shared/model/body.h"
@@ -33,70 +34,48 @@ at::Tensor pooled(const Body& body, const at::Tensor& images, const NormMode& mo
   return at::adaptive_avg_pool2d(body.forward(images, mode).back(), {1, 1}).flatten(1);
 }
 
-// Returns torchvision's initial values of dense layers, except a ResNet's.
-StartValue small_start_value(const at::Tensor& like) {
-  if (like.dim() < 2) return {};
-  return {.kind = StartValue::Kind::kNormal, .scale = 0.01};
-}
-
-// A backbone with one dense layer.
+// A backbone with one dense layer, or with MobileNetV3's two, dropout of a fifth between them.
 class BackboneClassifier : public Classifier {
  public:
-  explicit BackboneClassifier(const ModelConfig& config)
-      : Classifier(config, {.class_layer = kClassifierPrefix}),
-        body_(make_body(scope(""), config)),
-        fc_(scope(kClassifierPrefix), feature_channels(config.backbone).back(),
-            config.class_count) {}
-
-  at::Tensor forward(const at::Tensor& images, const DropoutPlace&) const override {
-    return fc_.forward(pooled(*body_, images, norm_mode()));
+  BackboneClassifier(const ModelConfig& config, const ClassifierPrefixes& prefixes)
+      : Classifier(config, {.body = prefixes.body, .class_layer = prefixes.class_layer}),
+        body_(make_body(scope(prefixes.body), config)) {
+    int width = feature_channels(config.backbone).back();
+    if (family_of(config.backbone) == BackboneFamily::kMobileNetV3) {
+      hidden_.emplace(scope("classifier.0."), width, kMobileNetV3Hidden);
+      width = kMobileNetV3Hidden;
+    }
+    last_.emplace(scope(prefixes.class_layer), width, config.class_count);
   }
-
-  // Starts the last layer of a ResNet as torch.nn.Linear: uniform within 1 / sqrt(fan in), its bias
-  // too.
-  StartValue start_value(const std::string& name, const at::Tensor& like) const override {
-    if (!name.starts_with(kClassifierPrefix)) return body_start_value(name, like);
-    if (family_of(config().backbone) != BackboneFamily::kResNet) return small_start_value(like);
-    const int fan_in = feature_channels(config().backbone).back();
-    return {.kind = StartValue::Kind::kUniform, .scale = 1 / std::sqrt(fan_in)};
-  }
-
- private:
-  std::unique_ptr<Body> body_;
-  Linear fc_;
-};
-
-// MobileNetV3 with its two dense layers, dropout of a fifth between them.
-class MobileNetClassifier : public Classifier {
- public:
-  explicit MobileNetClassifier(const ModelConfig& config)
-      : Classifier(config,
-                   {.body = prefixes(config).body, .class_layer = prefixes(config).class_layer}),
-        body_(make_body(scope(prefixes(config).body), config)),
-        hidden_(scope("classifier.0."), kMobileNetV3LastChannels, kMobileNetV3Hidden),
-        last_(scope(prefixes(config).class_layer), kMobileNetV3Hidden, config.class_count) {}
 
   at::Tensor forward(const at::Tensor& images, const DropoutPlace& place) const override {
     constexpr double kDropout = 0.2;
-    at::Tensor output = at::hardswish(hidden_.forward(pooled(*body_, images, norm_mode())));
-    if (is_training()) {
+    at::Tensor output = pooled(*body_, images, norm_mode());
+    if (hidden_) output = at::hardswish(hidden_->forward(output));
+    if (hidden_ && is_training()) {
       output = dropout(output, kDropout, place.slots,
                        {.seed = place.seed, .step = place.step, .layer = 0});
     }
-    return last_.forward(output);
+    return last_->forward(output);
   }
 
+  // Starts the last layer of a ResNet as torch.nn.Linear: uniform within 1 / sqrt(fan in), its bias
+  // too; others as torchvision does.
   StartValue start_value(const std::string& name, const at::Tensor& like) const override {
-    return name.starts_with(body_prefix()) ? body_start_value(name, like) : small_start_value(like);
+    if (name.starts_with(body_prefix()) && !name.starts_with(class_layer())) {
+      return body_start_value(name, like);
+    }
+    if (family_of(config().backbone) == BackboneFamily::kResNet) {
+      const int fan_in = feature_channels(config().backbone).back();
+      return {.kind = StartValue::Kind::kUniform, .scale = 1 / std::sqrt(fan_in)};
+    }
+    if (like.dim() < 2) return {};
+    return {.kind = StartValue::Kind::kNormal, .scale = 0.01};
   }
 
  private:
-  static ClassifierPrefixes prefixes(const ModelConfig& config) {
-    return classifier_prefixes(config.backbone);
-  }
-
   std::unique_ptr<Body> body_;
-  Linear hidden_, last_;
+  std::optional<Linear> hidden_, last_;
 };
 
 constexpr std::size_t kCifarConvs = kCifarWidths.size();
@@ -153,9 +132,7 @@ class CifarCnn : public Classifier {
 std::unique_ptr<Classifier> make_classifier(const ModelConfig& config) {
   RETINA_CHECK(config.task == Task::kClassification);
   if (config.backbone == kCifarCnn) return std::make_unique<CifarCnn>(config);
-  const bool is_mobile = family_of(config.backbone) == BackboneFamily::kMobileNetV3;
-  if (is_mobile) return std::make_unique<MobileNetClassifier>(config);
-  return std::make_unique<BackboneClassifier>(config);
+  return std::make_unique<BackboneClassifier>(config, classifier_prefixes(config.backbone));
 }
 
 }  // namespace retina

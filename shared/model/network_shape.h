@@ -12,7 +12,7 @@ namespace retina {
 
 // --- Backbones: torchvision's, under its names ---------------------------------------------------
 
-// Family of a backbone, by its layers: resnet.cpp, regnet.cpp, mobilenet.cpp.
+// Family of a backbone, by its layers: resnet.cpp (two), mobilenet.cpp.
 enum class BackboneFamily { kResNet, kRegNet, kMobileNetV3 };
 
 // ResNet (He et al. 2016, table 1), ResNeXt (Xie et al. 2017, table 1: more groups) and Wide ResNet

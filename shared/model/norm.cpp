@@ -44,8 +44,9 @@ Norm2d::Norm2d(const ModelScope& scope, std::int64_t channel_count, const ModelC
     num_batches_tracked_ = scope.buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-ConvNorm::ConvNorm(const ModelScope& scope, const ConvShape& shape, const ModelConfig& config)
-    : conv_(scope / 0, without_bias(shape)), norm_(scope / 1, shape.out_channels, config) {}
+ConvNorm::ConvNorm(const ModelScope& conv, const ModelScope& norm, const ConvShape& shape,
+                   const ModelConfig& config)
+    : conv_(conv, without_bias(shape)), norm_(norm, shape.out_channels, config) {}
 
 at::Tensor Norm2d::after(const Conv& conv, const at::Tensor& input, const NormMode& mode,
                          const Epilogue& then) const {

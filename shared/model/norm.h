@@ -41,11 +41,15 @@ class Norm2d {
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 
-// A bias-free convolution and its norm under torchvision's names of Conv2dNormActivation: 0, 1.
+// A bias-free convolution and its norm.
 class ConvNorm {
  public:
-  // `shape` without a bias, whatever it says.
-  ConvNorm(const ModelScope& scope, const ConvShape& shape, const ModelConfig& config);
+  // Makes one of `shape` without a bias, whatever it says.
+  ConvNorm(const ModelScope& conv, const ModelScope& norm, const ConvShape& shape,
+           const ModelConfig& config);
+  // Makes one under torchvision's names of Conv2dNormActivation: 0, 1.
+  ConvNorm(const ModelScope& scope, const ConvShape& shape, const ModelConfig& config)
+      : ConvNorm(scope / 0, scope / 1, shape, config) {}
   at::Tensor forward(const at::Tensor& input, const NormMode& mode,
                      const Epilogue& then = {}) const {
     return norm_.after(conv_, input, mode, then);

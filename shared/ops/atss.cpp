@@ -124,10 +124,7 @@ void atss_cpu(const Atss<T>& a) {
 
 at::Tensor atss_match_anchors(const at::Tensor& anchors, const std::vector<PixelSize>& grids,
                               const at::Tensor& boxes, const at::Tensor& offsets) {
-  RETINA_CHECK(anchors.dim() == 2 && anchors.size(1) == 4);
-  RETINA_CHECK(boxes.dim() == 2 && boxes.size(1) == 4);
-  RETINA_CHECK(boxes.scalar_type() == anchors.scalar_type() && boxes.device() == anchors.device());
-  RETINA_CHECK(offsets.dim() == 1 && offsets.size(0) >= 1 && offsets.scalar_type() == at::kLong);
+  kernels::check_boxes_of_images(anchors, boxes, offsets);
   RETINA_CHECK(!grids.empty() && grids.size() <= std::size_t{kernels::kMaxLevels});
   if (is_replaced(OwnKernel::kAssigners, anchors)) {
     return atss_match_anchors(anchors.cpu(), grids, boxes.cpu(), offsets.cpu())
@@ -173,8 +170,7 @@ at::Tensor atss_match_anchors(const at::Tensor& anchors, const std::vector<Pixel
           .first_anchor = anchor, .rows = grids[i].height, .columns = grids[i].width};
       anchor += std::int64_t{grids[i].height} * grids[i].width * per_cell;
     }
-    kernels::run_implementation("atss_match_anchors", all_anchors, arguments, kernels::atss_cpu<T>,
-                                kernels::atss_cuda<T>);
+    kernels::run_implementation("atss_match_anchors", all_anchors, arguments, kernels::atss_cpu<T>);
   });
   return matches;
 }

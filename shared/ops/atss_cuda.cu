@@ -91,7 +91,7 @@ __global__ void claim_anchors(Atss<T> a) {
 }  // namespace
 
 template <class T>
-const char* atss_cuda(const Atss<T>& a, void* stream) {
+const char* launch_kernels(const Atss<T>& a, void* stream) {
   if (a.box_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const auto blocks = static_cast<unsigned>(a.box_count);
@@ -100,7 +100,6 @@ const char* atss_cuda(const Atss<T>& a, void* stream) {
   return launch_problem();
 }
 
-template const char* atss_cuda(const Atss<float>&, void*);
-template const char* atss_cuda(const Atss<double>&, void*);
+RETINA_WIDE_KERNELS(Atss)
 
 }  // namespace retina::kernels

@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "shared/ops/dispatch.h"
-#include "shared/ops/kernels.h"
 #include "shared/ops/own_kernels.h"
 
 namespace retina {
@@ -67,8 +66,7 @@ class BatchNormRelu : public torch::autograd::Function<BatchNormRelu> {
           .running_mean = what.running_mean.mutable_data_ptr<T>(),
           .running_var = what.running_var.mutable_data_ptr<T>(),
           .out = kernels::write_data<Stored>(out)};
-      kernels::run_on_gpu("batch norm", values, arguments,
-                          kernels::batch_norm_forward_cuda<Stored>);
+      kernels::run_on_gpu("batch norm", values, arguments);
     });
     // Of x's own memory format it is `out` itself, which is kept where backward needs it.
     const at::Tensor y = out.contiguous(x.suggest_memory_format());
@@ -113,8 +111,7 @@ class BatchNormRelu : public torch::autograd::Function<BatchNormRelu> {
           .weight_gradient = weight_gradient.mutable_data_ptr<T>(),
           .bias_gradient = bias_gradient.mutable_data_ptr<T>(),
           .gradient = kernels::write_data<Stored>(input_gradient)};
-      kernels::run_on_gpu("batch norm's gradient", values, arguments,
-                          kernels::batch_norm_backward_cuda<Stored>);
+      kernels::run_on_gpu("batch norm's gradient", values, arguments);
     });
     const auto in_format_of_x = [&x](const at::Tensor& gradient) {
       return gradient.defined() ? gradient.contiguous(x.suggest_memory_format()) : gradient;

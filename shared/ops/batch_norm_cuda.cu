@@ -92,17 +92,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks) normalise(BatchNormForward<
   load_channels<kValues>(f.norm, f.means, f.inverse_stds, share, channels);
   const Stored* sources[kSources] = {f.norm.values};
   if (kHasResidual) sources[kSources - 1] = f.residual;
-  for_each_pack<kValues, 4 / kSources>(
-      share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[kSources]) {
-        Pack<Stored, kValues> out;
-#pragma unroll
-        for (int v = 0; v < kValues; ++v) {
-          const T residual = kHasResidual ? loaded(packs[kSources - 1].values[v]) : T(0);
-          store(channels[v].output(loaded(packs[0].values[v]), residual, f.norm.relu),
-                out.values + v);
-        }
-        store_pack(out, f.out + place);
-      });
+  map_packs<kValues, 4 / kSources>(share, sources, f.out, [&](int v, const auto& packs) {
+    const T residual = kHasResidual ? loaded(packs[kSources - 1].values[v]) : T(0);
+    return channels[v].output(loaded(packs[0].values[v]), residual, f.norm.relu);
+  });
 }
 
 // --- Backward ------------------------------------------------------------------------------------
@@ -175,18 +168,12 @@ __global__ void __launch_bounds__(kThreads, kWideBlocks)
   const bool has_output = b.output != nullptr, relu = b.norm.relu && !has_output;
   const Stored* const sources[] = {b.norm.values,
                                    has_output ? b.residual_gradient : b.output_gradients};
-  for_each_pack<kValues, 2>(
-      share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[2]) {
-        Pack<Stored, kValues> out;
-#pragma unroll
-        for (int v = 0; v < kValues; ++v) {
-          const T x = loaded(packs[0].values[v]);
-          T gradient = loaded(packs[1].values[v]);
-          if (relu) gradient = through_relu(channels[v].normalised(x), gradient);
-          store(gradients[v].input_gradient(channels[v], x, gradient), out.values + v);
-        }
-        store_pack(out, b.gradient + place);
-      });
+  map_packs<kValues, 2>(share, sources, b.gradient, [&](int v, const auto& packs) {
+    const T x = loaded(packs[0].values[v]);
+    T gradient = loaded(packs[1].values[v]);
+    if (relu) gradient = through_relu(channels[v].normalised(x), gradient);
+    return gradients[v].input_gradient(channels[v], x, gradient);
+  });
 }
 
 // --- Launches ------------------------------------------------------------------------------------
@@ -229,7 +216,7 @@ void launch_backward(const BatchNormBackward<Stored>& b, cudaStream_t stream) {
 }  // namespace
 
 template <class Stored>
-const char* batch_norm_forward_cuda(const BatchNormForward<Stored>& f, void* stream) {
+const char* launch_kernels(const BatchNormForward<Stored>& f, void* stream) {
   if (f.norm.row_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   if (suits_packs(f.norm, f.residual, f.out)) {
@@ -240,13 +227,10 @@ const char* batch_norm_forward_cuda(const BatchNormForward<Stored>& f, void* str
   return launch_problem();
 }
 
-template const char* batch_norm_forward_cuda(const BatchNormForward<float>&, void*);
-template const char* batch_norm_forward_cuda(const BatchNormForward<double>&, void*);
-template const char* batch_norm_forward_cuda(const BatchNormForward<Bfloat16>&, void*);
-template const char* batch_norm_forward_cuda(const BatchNormForward<Float16>&, void*);
+RETINA_STORED_KERNELS(BatchNormForward)
 
 template <class Stored>
-const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>& b, void* stream) {
+const char* launch_kernels(const BatchNormBackward<Stored>& b, void* stream) {
   if (b.norm.row_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   if (suits_packs(b.norm, b.output_gradients, b.output, b.residual_gradient, b.gradient)) {
@@ -257,9 +241,6 @@ const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>& b, void* s
   return launch_problem();
 }
 
-template const char* batch_norm_backward_cuda(const BatchNormBackward<float>&, void*);
-template const char* batch_norm_backward_cuda(const BatchNormBackward<double>&, void*);
-template const char* batch_norm_backward_cuda(const BatchNormBackward<Bfloat16>&, void*);
-template const char* batch_norm_backward_cuda(const BatchNormBackward<Float16>&, void*);
+RETINA_STORED_KERNELS(BatchNormBackward)
 
 }  // namespace retina::kernels

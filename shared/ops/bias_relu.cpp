@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "shared/ops/dispatch.h"
-#include "shared/ops/kernels.h"
 #include "shared/ops/own_kernels.h"
 
 namespace retina {
@@ -52,8 +51,7 @@ Gradients passed_and_summed(const at::Tensor& y, const at::Tensor& dy) {
         .partials = partials.mutable_data_ptr<double>(),
         .gradient = kernels::write_data<Stored>(passed),
         .bias_gradient = sums.mutable_data_ptr<kernels::Loaded<Stored>>()};
-    kernels::run_on_gpu("gradient of bias and ReLU", output, arguments,
-                        kernels::bias_relu_backward_cuda<Stored>);
+    kernels::run_on_gpu("gradient of bias and ReLU", output, arguments);
   });
   return {passed.contiguous(y.suggest_memory_format()), sums};
 }
@@ -78,7 +76,7 @@ class AddBiasRelu : public torch::autograd::Function<AddBiasRelu> {
           .channel_count = x.size(1),
           .channel_stride = format == at::MemoryFormat::ChannelsLast ? 1 : x.size(2) * x.size(3),
           .relu = relu};
-      kernels::run_on_gpu("bias and ReLU", x, arguments, kernels::bias_relu_cuda<Stored>);
+      kernels::run_on_gpu("bias and ReLU", x, arguments);
     });
     context->mark_dirty({x});
     if (relu) context->save_for_backward({x});

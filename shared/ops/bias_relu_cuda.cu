@@ -49,18 +49,11 @@ __global__ void __launch_bounds__(kThreads, kWideBlocks) pass_and_add(BiasReluBa
   Sum thread_sums[kValues] = {};
   if (share.count > 0) {
     const Stored* const sources[] = {b.output, b.output_gradients};
-    for_each_pack<kValues, 4>(
-        share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[2]) {
-          Pack<Stored, kValues> passed;
-#pragma unroll
-          for (int v = 0; v < kValues; ++v) {
-            const auto gradient =
-                through_relu(loaded(packs[0].values[v]), loaded(packs[1].values[v]));
-            thread_sums[v] += static_cast<Sum>(gradient);
-            store(gradient, passed.values + v);
-          }
-          store_pack(passed, b.gradient + place);
-        });
+    map_packs<kValues, 4>(share, sources, b.gradient, [&](int v, const auto& packs) {
+      const auto gradient = through_relu(loaded(packs[0].values[v]), loaded(packs[1].values[v]));
+      thread_sums[v] += static_cast<Sum>(gradient);
+      return gradient;
+    });
   }
 #pragma unroll
   for (int v = 0; v < kValues; ++v) sums[0][v][threadIdx.x] = thread_sums[v];
@@ -85,7 +78,7 @@ void launch_backward(const BiasReluBackward<Stored>& b, cudaStream_t stream) {
 }  // namespace
 
 template <class Stored>
-const char* bias_relu_cuda(const BiasRelu<Stored>& b, void* stream) {
+const char* launch_kernels(const BiasRelu<Stored>& b, void* stream) {
   if (b.count == 0) return nullptr;
   const auto on = static_cast<cudaStream_t>(stream);
   if (suits_packs(b)) {
@@ -97,13 +90,10 @@ const char* bias_relu_cuda(const BiasRelu<Stored>& b, void* stream) {
   return launch_problem();
 }
 
-template const char* bias_relu_cuda(const BiasRelu<float>&, void*);
-template const char* bias_relu_cuda(const BiasRelu<double>&, void*);
-template const char* bias_relu_cuda(const BiasRelu<Bfloat16>&, void*);
-template const char* bias_relu_cuda(const BiasRelu<Float16>&, void*);
+RETINA_STORED_KERNELS(BiasRelu)
 
 template <class Stored>
-const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>& b, void* stream) {
+const char* launch_kernels(const BiasReluBackward<Stored>& b, void* stream) {
   if (b.row_count == 0) return nullptr;
   const auto on = static_cast<cudaStream_t>(stream);
   constexpr int kValues = kPackBytes / sizeof(Stored);
@@ -118,9 +108,6 @@ const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>& b, void* str
   return launch_problem();
 }
 
-template const char* bias_relu_backward_cuda(const BiasReluBackward<float>&, void*);
-template const char* bias_relu_backward_cuda(const BiasReluBackward<double>&, void*);
-template const char* bias_relu_backward_cuda(const BiasReluBackward<Bfloat16>&, void*);
-template const char* bias_relu_backward_cuda(const BiasReluBackward<Float16>&, void*);
+RETINA_STORED_KERNELS(BiasReluBackward)
 
 }  // namespace retina::kernels

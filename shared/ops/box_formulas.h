@@ -1,6 +1,6 @@
-// The arithmetic that the losses on CPUs and on GPUs share: loss and gradient of one anchor's box,
-// and of one class with such a box. Like formulas.h: term by term in torchvision's order, read by
-// nvcc too.
+// The arithmetic that CPUs and GPUs share: whether a partial box makes an anchor ignored; loss and
+// gradient of one anchor's box, and of one class with such a box. Like formulas.h: term by term in
+// torchvision's order, read by nvcc too.
 #pragma once
 
 #include <cmath>
@@ -9,6 +9,31 @@
 #include "shared/ops/kernels.h"
 
 namespace retina::kernels {
+
+// A power of 2: its product with an area is exact.
+constexpr double kPartialShare = 0.5;
+
+// Whether at least kPartialShare of the anchor is inside the box.
+template <class T>
+RETINA_HOST_DEVICE bool is_mostly_inside(const T* anchor, const T* box) {
+  const T width = smaller(anchor[2], box[2]) - larger(anchor[0], box[0]);
+  const T height = smaller(anchor[3], box[3]) - larger(anchor[1], box[1]);
+  return width > T(0) && height > T(0) &&
+         width * height >= static_cast<T>(kPartialShare) * box_area(anchor);
+}
+
+// Puts the match of an anchor of an image (matcher.h: ignore_partial_boxes).
+template <class T>
+RETINA_HOST_DEVICE void ignore_anchor(const IgnorePartial<T>& p, std::int64_t image,
+                                      std::int64_t anchor) {
+  const std::int64_t place = image * p.anchor_count + anchor;
+  if (p.matches[place] != kBackground) return;
+  bool is_ignored = p.claims[place] != kBackground;
+  for (std::int64_t g = p.offsets[image]; !is_ignored && g < p.offsets[image + 1]; ++g) {
+    is_ignored = is_mostly_inside(p.anchors + 4 * anchor, p.boxes + 4 * g);
+  }
+  if (is_ignored) p.matches[place] = kIgnored;
+}
 
 // delta [4] relative to anchor [4] (box_coder.h) -> box [4]; `size` [2] gets its width and height.
 template <class T>

@@ -12,35 +12,29 @@ namespace {
 
 }  // namespace
 
-const char* prepare_images_cuda(const PrepareImages&, void*) {
+const char* launch_kernels(const PrepareImages&, void*) {
   unavailable();
 }
 
-// A kernel of f32 and f64, and of the 16-bit types, too.
-#define RETINA_STUB(kernel, Arguments)                         \
-  template <class T>                                           \
-  const char* kernel(const Arguments<T>&, void*) {             \
-    unavailable();                                             \
-  }                                                            \
-  template const char* kernel(const Arguments<float>&, void*); \
-  template const char* kernel(const Arguments<double>&, void*);
-#define RETINA_STORED_STUB(kernel, Arguments)                     \
-  RETINA_STUB(kernel, Arguments)                                  \
-  template const char* kernel(const Arguments<Bfloat16>&, void*); \
-  template const char* kernel(const Arguments<Float16>&, void*);
+#define RETINA_STUB(Arguments, KERNELS)                         \
+  template <class Stored>                                       \
+  const char* launch_kernels(const Arguments<Stored>&, void*) { \
+    unavailable();                                              \
+  }                                                             \
+  KERNELS(Arguments)
 
-RETINA_STUB(match_cuda, Match)
-RETINA_STUB(atss_cuda, Atss)
-RETINA_STUB(ignore_partial_cuda, IgnorePartial)
-RETINA_STUB(nms_cuda, Nms)
-RETINA_STORED_STUB(focal_cuda, Focal)
-RETINA_STORED_STUB(box_loss_cuda, BoxLoss)
-RETINA_STORED_STUB(dropout_cuda, Dropout)
-RETINA_STORED_STUB(bias_relu_cuda, BiasRelu)
-RETINA_STORED_STUB(bias_relu_backward_cuda, BiasReluBackward)
-RETINA_STORED_STUB(group_norm_forward_cuda, GroupNormForward)
-RETINA_STORED_STUB(group_norm_backward_cuda, GroupNormBackward)
-RETINA_STORED_STUB(batch_norm_forward_cuda, BatchNormForward)
-RETINA_STORED_STUB(batch_norm_backward_cuda, BatchNormBackward)
+RETINA_STUB(Match, RETINA_WIDE_KERNELS)
+RETINA_STUB(Atss, RETINA_WIDE_KERNELS)
+RETINA_STUB(IgnorePartial, RETINA_WIDE_KERNELS)
+RETINA_STUB(Nms, RETINA_WIDE_KERNELS)
+RETINA_STUB(Focal, RETINA_STORED_KERNELS)
+RETINA_STUB(BoxLoss, RETINA_STORED_KERNELS)
+RETINA_STUB(Dropout, RETINA_STORED_KERNELS)
+RETINA_STUB(BiasRelu, RETINA_STORED_KERNELS)
+RETINA_STUB(BiasReluBackward, RETINA_STORED_KERNELS)
+RETINA_STUB(GroupNormForward, RETINA_STORED_KERNELS)
+RETINA_STUB(GroupNormBackward, RETINA_STORED_KERNELS)
+RETINA_STUB(BatchNormForward, RETINA_STORED_KERNELS)
+RETINA_STUB(BatchNormBackward, RETINA_STORED_KERNELS)
 
 }  // namespace retina::kernels

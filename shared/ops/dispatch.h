@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "shared/base/error.h"
-#include "shared/ops/formulas.h"
+#include "shared/ops/kernels.h"
 
 // Before a function: built for AVX2 too, chosen when the program starts. Without fused
 // multiply-adds the bits are the same.
@@ -58,25 +58,33 @@ void for_stored_type_of(const at::Tensor& tensor, const Body& body) {
   for_type_of(tensor, body);
 }
 
+// Checks what every assigner gets: anchors [A, 4], boxes [G, 4] of all images, offsets [N + 1].
+inline void check_boxes_of_images(const at::Tensor& anchors, const at::Tensor& boxes,
+                                  const at::Tensor& offsets) {
+  RETINA_CHECK(anchors.dim() == 2 && anchors.size(1) == 4);
+  RETINA_CHECK(boxes.dim() == 2 && boxes.size(1) == 4);
+  RETINA_CHECK(boxes.scalar_type() == anchors.scalar_type() && boxes.device() == anchors.device());
+  RETINA_CHECK(offsets.dim() == 1 && offsets.size(0) >= 1 && offsets.scalar_type() == at::kLong);
+}
+
 // Partial results that a loop keeps side by side: a compiler may not reorder a single one.
 constexpr std::int64_t kLanes = 8;
 
-// Runs cuda(arguments, the current stream of the GPU of `tensor`). Throws Error{kInternal} with
-// CUDA's text.
-template <class Arguments, class Cuda>
-void run_on_gpu(const char* operation, const at::Tensor& tensor, const Arguments& arguments,
-                const Cuda& cuda) {
+// Launches the kernels of `arguments` on the current stream of the GPU of `tensor`. Throws
+// Error{kInternal} with CUDA's text.
+template <class Arguments>
+void run_on_gpu(const char* operation, const at::Tensor& tensor, const Arguments& arguments) {
   const c10::impl::VirtualGuardImpl device(tensor.device().type());
   void* const stream = device.getStream(tensor.device()).native_handle();  // a cudaStream_t
-  const char* const problem = cuda(arguments, stream);
+  const char* const problem = launch_kernels(arguments, stream);
   if (problem != nullptr) throw Error(ErrorKind::kInternal, cat(operation, ": CUDA: ", problem));
 }
 
 // Runs the implementation for the device of `tensor`, cpu(arguments) or as run_on_gpu() does.
-template <class Arguments, class Cpu, class Cuda>
+template <class Arguments, class Cpu>
 void run_implementation(const char* operation, const at::Tensor& tensor, const Arguments& arguments,
-                        const Cpu& cpu, const Cuda& cuda) {
-  if (tensor.is_cuda()) return run_on_gpu(operation, tensor, arguments, cuda);
+                        const Cpu& cpu) {
+  if (tensor.is_cuda()) return run_on_gpu(operation, tensor, arguments);
   RETINA_CHECK(tensor.is_cpu(), "device ", tensor.device());
   cpu(arguments);
 }

@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "shared/ops/dispatch.h"
-#include "shared/ops/kernels.h"
 #include "shared/ops/own_kernels.h"
 
 namespace retina {
@@ -65,8 +64,7 @@ at::Tensor masked(const at::Tensor& x, double p, const at::Tensor& slots, const 
         .threshold = static_cast<std::uint64_t>(std::ceil(std::ldexp(p, 53))),
         .scale = static_cast<kernels::Loaded<Stored>>(1 / (1 - p)),
         .out = kernels::write_data<Stored>(out)};
-    kernels::run_implementation("dropout", values, arguments, kernels::dropout_cpu<Stored>,
-                                kernels::dropout_cuda<Stored>);
+    kernels::run_implementation("dropout", values, arguments, kernels::dropout_cpu<Stored>);
   });
   return out;
 }

@@ -16,16 +16,13 @@ __global__ void drop(Dropout<Stored> d) {
 }  // namespace
 
 template <class Stored>
-const char* dropout_cuda(const Dropout<Stored>& d, void* stream) {
+const char* launch_kernels(const Dropout<Stored>& d, void* stream) {
   if (d.image_count == 0 || d.value_count == 0) return nullptr;
   const dim3 grid(blocks_for(d.value_count, kThreads), static_cast<unsigned>(d.image_count));
   drop<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(d);
   return launch_problem();
 }
 
-template const char* dropout_cuda(const Dropout<float>&, void*);
-template const char* dropout_cuda(const Dropout<double>&, void*);
-template const char* dropout_cuda(const Dropout<Bfloat16>&, void*);
-template const char* dropout_cuda(const Dropout<Float16>&, void*);
+RETINA_STORED_KERNELS(Dropout)
 
 }  // namespace retina::kernels

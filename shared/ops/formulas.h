@@ -14,7 +14,7 @@ namespace retina {
 
 // What an anchor has in place of a box's index (matcher.h).
 constexpr std::int64_t kBackground = -1;  // best IoU below the background threshold
-constexpr std::int64_t kIgnored = -2;     // between the thresholds, or partial_boxes.h: no loss
+constexpr std::int64_t kIgnored = -2;  // between the thresholds, or ignore_partial_boxes(): no loss
 
 namespace kernels {
 

@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "shared/ops/dispatch.h"
-#include "shared/ops/kernels.h"
 #include "shared/ops/own_kernels.h"
 
 namespace retina {
@@ -61,8 +60,7 @@ class GroupNormRelu : public torch::autograd::Function<GroupNormRelu> {
           .means = mean.mutable_data_ptr<T>(),
           .inverse_stds = inverse_std.mutable_data_ptr<T>(),
           .out = kernels::write_data<Stored>(out)};
-      kernels::run_on_gpu("group norm", values, arguments,
-                          kernels::group_norm_forward_cuda<Stored>);
+      kernels::run_on_gpu("group norm", values, arguments);
     });
     context->save_for_backward({x, weight, bias, mean, inverse_std});
     context->saved_data["group_count"] = group_count;
@@ -96,8 +94,7 @@ class GroupNormRelu : public torch::autograd::Function<GroupNormRelu> {
           .weight_gradient = weight_gradient.mutable_data_ptr<T>(),
           .bias_gradient = bias_gradient.mutable_data_ptr<T>(),
           .gradient = kernels::write_data<Stored>(input_gradient)};
-      kernels::run_on_gpu("group norm's gradient", values, arguments,
-                          kernels::group_norm_backward_cuda<Stored>);
+      kernels::run_on_gpu("group norm's gradient", values, arguments);
     });
     return {input_gradient.contiguous(x.suggest_memory_format()),
             weight_gradient,

@@ -170,15 +170,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) normalise(GroupNormForward<
   ChannelNorm<T> channels[kValues];
   load_channels<kValues>(f.norm, f.means, f.inverse_stds, share, channels);
   const Stored* const sources[] = {f.norm.values};
-  for_each_pack<kValues, 4>(
-      share, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[1]) {
-        Pack<Stored, kValues> out;
-#pragma unroll
-        for (int v = 0; v < kValues; ++v) {
-          store(channels[v].output(loaded(packs[0].values[v])), out.values + v);
-        }
-        store_pack(out, f.out + place);
-      });
+  map_packs<kValues, 4>(share, sources, f.out, [&](int v, const auto& packs) {
+    return channels[v].output(loaded(packs[0].values[v]));
+  });
 }
 
 // --- Backward ------------------------------------------------------------------------------------
@@ -304,17 +298,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       2 * (share.image * norm.group_count + share.column * kValues / norm.channels_per_group());
   const GroupGradient<T> group = {coefficients[0], coefficients[1]};
   const Stored* const sources[] = {norm.values, b.output_gradients};
-  for_each_pack<kValues, 2>(share, sources,
-                            [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[2]) {
-                              Pack<Stored, kValues> out;
-#pragma unroll
-                              for (int v = 0; v < kValues; ++v) {
-                                store(group.input_gradient(channels[v], loaded(packs[0].values[v]),
-                                                           loaded(packs[1].values[v])),
-                                      out.values + v);
-                              }
-                              store_pack(out, b.gradient + place);
-                            });
+  map_packs<kValues, 2>(share, sources, b.gradient, [&](int v, const auto& packs) {
+    return group.input_gradient(channels[v], loaded(packs[0].values[v]),
+                                loaded(packs[1].values[v]));
+  });
 }
 
 // --- Launches ------------------------------------------------------------------------------------
@@ -362,7 +349,7 @@ bool is_empty(const GroupNorm<Stored>& norm) {
 }  // namespace
 
 template <class Stored>
-const char* group_norm_forward_cuda(const GroupNormForward<Stored>& f, void* stream) {
+const char* launch_kernels(const GroupNormForward<Stored>& f, void* stream) {
   if (is_empty(f.norm)) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   if (has_packs(f.norm) && is_aligned_to_packs(f.norm.values) && is_aligned_to_packs(f.out)) {
@@ -373,13 +360,10 @@ const char* group_norm_forward_cuda(const GroupNormForward<Stored>& f, void* str
   return launch_problem();
 }
 
-template const char* group_norm_forward_cuda(const GroupNormForward<float>&, void*);
-template const char* group_norm_forward_cuda(const GroupNormForward<double>&, void*);
-template const char* group_norm_forward_cuda(const GroupNormForward<Bfloat16>&, void*);
-template const char* group_norm_forward_cuda(const GroupNormForward<Float16>&, void*);
+RETINA_STORED_KERNELS(GroupNormForward)
 
 template <class Stored>
-const char* group_norm_backward_cuda(const GroupNormBackward<Stored>& b, void* stream) {
+const char* launch_kernels(const GroupNormBackward<Stored>& b, void* stream) {
   if (is_empty(b.norm)) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   if (has_packs(b.norm) && is_aligned_to_packs(b.norm.values) &&
@@ -391,9 +375,6 @@ const char* group_norm_backward_cuda(const GroupNormBackward<Stored>& b, void* s
   return launch_problem();
 }
 
-template const char* group_norm_backward_cuda(const GroupNormBackward<float>&, void*);
-template const char* group_norm_backward_cuda(const GroupNormBackward<double>&, void*);
-template const char* group_norm_backward_cuda(const GroupNormBackward<Bfloat16>&, void*);
-template const char* group_norm_backward_cuda(const GroupNormBackward<Float16>&, void*);
+RETINA_STORED_KERNELS(GroupNormBackward)
 
 }  // namespace retina::kernels

@@ -15,7 +15,6 @@
 #include "shared/anchor/anchor.h"
 #include "shared/ops/box_formulas.h"
 #include "shared/ops/dispatch.h"
-#include "shared/ops/kernels.h"
 #include "shared/ops/own_kernels.h"
 
 namespace retina {
@@ -307,8 +306,7 @@ LossSums class_loss(const ClassLossInput& input, ClassLossKind kind, const Focal
                              .boxes = input.boxes.const_data_ptr<T>(),
                              .max_log_size = static_cast<T>(kMaxLogSize)};
     }
-    run_implementation("class_loss", input.head.matches, arguments, focal_cpu<Stored>,
-                       focal_cuda<Stored>);
+    run_implementation("class_loss", input.head.matches, arguments, focal_cpu<Stored>);
   };
   return with_head_loss(input.head, input.deltas, body);
 }
@@ -373,8 +371,8 @@ LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& ancho
                                                 .boxes = all_boxes.const_data_ptr<T>(),
                                                 .options = options,
                                                 .max_log_size = kMaxLogSize};
-    kernels::run_implementation("box_loss", input.matches, arguments, kernels::box_loss_cpu<Stored>,
-                                kernels::box_loss_cuda<Stored>);
+    kernels::run_implementation("box_loss", input.matches, arguments,
+                                kernels::box_loss_cpu<Stored>);
   };
   return kernels::with_head_loss(input, {}, body);
 }

@@ -91,7 +91,7 @@ __global__ void box_loss_share(BoxLoss<Stored> b, Loss loss) {
 }  // namespace
 
 template <class Stored>
-const char* focal_cuda(const Focal<Stored>& f, void* stream) {
+const char* launch_kernels(const Focal<Stored>& f, void* stream) {
   if (f.head.image_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const auto images = static_cast<unsigned>(f.head.image_count);
@@ -105,13 +105,10 @@ const char* focal_cuda(const Focal<Stored>& f, void* stream) {
   return launch_problem();
 }
 
-template const char* focal_cuda(const Focal<float>&, void*);
-template const char* focal_cuda(const Focal<double>&, void*);
-template const char* focal_cuda(const Focal<Bfloat16>&, void*);
-template const char* focal_cuda(const Focal<Float16>&, void*);
+RETINA_STORED_KERNELS(Focal)
 
 template <class Stored>
-const char* box_loss_cuda(const BoxLoss<Stored>& b, void* stream) {
+const char* launch_kernels(const BoxLoss<Stored>& b, void* stream) {
   if (b.head.image_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const auto images = static_cast<unsigned>(b.head.image_count);
@@ -122,9 +119,6 @@ const char* box_loss_cuda(const BoxLoss<Stored>& b, void* stream) {
   return launch_problem();
 }
 
-template const char* box_loss_cuda(const BoxLoss<float>&, void*);
-template const char* box_loss_cuda(const BoxLoss<double>&, void*);
-template const char* box_loss_cuda(const BoxLoss<Bfloat16>&, void*);
-template const char* box_loss_cuda(const BoxLoss<Float16>&, void*);
+RETINA_STORED_KERNELS(BoxLoss)
 
 }  // namespace retina::kernels

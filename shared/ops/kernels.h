@@ -338,32 +338,32 @@ struct BatchNormBackward {
 // order: the bits depend neither on the number of threads nor on their timing.
 constexpr int kPartials = 256;
 
-template <class T>
-const char* match_cuda(const Match<T>& arguments, void* stream);
-template <class T>
-const char* atss_cuda(const Atss<T>& arguments, void* stream);
-template <class T>
-const char* ignore_partial_cuda(const IgnorePartial<T>& arguments, void* stream);
-template <class T>
-const char* nms_cuda(const Nms<T>& arguments, void* stream);
-template <class Stored>
-const char* focal_cuda(const Focal<Stored>& arguments, void* stream);
-template <class Stored>
-const char* box_loss_cuda(const BoxLoss<Stored>& arguments, void* stream);
-const char* prepare_images_cuda(const PrepareImages& arguments, void* stream);
-template <class Stored>
-const char* dropout_cuda(const Dropout<Stored>& arguments, void* stream);
-template <class Stored>
-const char* bias_relu_cuda(const BiasRelu<Stored>& arguments, void* stream);
-template <class Stored>
-const char* bias_relu_backward_cuda(const BiasReluBackward<Stored>& arguments, void* stream);
-template <class Stored>
-const char* group_norm_forward_cuda(const GroupNormForward<Stored>& arguments, void* stream);
-template <class Stored>
-const char* group_norm_backward_cuda(const GroupNormBackward<Stored>& arguments, void* stream);
-template <class Stored>
-const char* batch_norm_forward_cuda(const BatchNormForward<Stored>& arguments, void* stream);
-template <class Stored>
-const char* batch_norm_backward_cuda(const BatchNormBackward<Stored>& arguments, void* stream);
+// Declares the launch of these arguments' kernels; instantiates it, of f32 and f64, and of the
+// 16-bit types, too.
+#define RETINA_KERNELS(Arguments) \
+  template <class Stored>         \
+  const char* launch_kernels(const Arguments<Stored>& arguments, void* stream);
+#define RETINA_WIDE_KERNELS(Arguments)                                 \
+  template const char* launch_kernels(const Arguments<float>&, void*); \
+  template const char* launch_kernels(const Arguments<double>&, void*);
+#define RETINA_STORED_KERNELS(Arguments)                                  \
+  RETINA_WIDE_KERNELS(Arguments)                                          \
+  template const char* launch_kernels(const Arguments<Bfloat16>&, void*); \
+  template const char* launch_kernels(const Arguments<Float16>&, void*);
+
+RETINA_KERNELS(Match)
+RETINA_KERNELS(Atss)
+RETINA_KERNELS(IgnorePartial)
+RETINA_KERNELS(Nms)
+RETINA_KERNELS(Focal)
+RETINA_KERNELS(BoxLoss)
+RETINA_KERNELS(Dropout)
+RETINA_KERNELS(BiasRelu)
+RETINA_KERNELS(BiasReluBackward)
+RETINA_KERNELS(GroupNormForward)
+RETINA_KERNELS(GroupNormBackward)
+RETINA_KERNELS(BatchNormForward)
+RETINA_KERNELS(BatchNormBackward)
+const char* launch_kernels(const PrepareImages& arguments, void* stream);
 
 }  // namespace retina::kernels

@@ -79,6 +79,19 @@ __device__ void for_each_pack(const Walk& walk, const Stored* const (&sources)[k
   }
 }
 
+// Stores value(v, packs of the sources there) for the elements v of each pack of a walk.
+template <int kValues, int kAhead, class Stored, int kSources, class Value>
+__device__ void map_packs(const Walk& walk, const Stored* const (&sources)[kSources], Stored* out,
+                          const Value& value) {
+  for_each_pack<kValues, kAhead>(
+      walk, sources, [&](std::int64_t place, const Pack<Stored, kValues>(&packs)[kSources]) {
+        Pack<Stored, kValues> results;
+#pragma unroll
+        for (int v = 0; v < kValues; ++v) store(value(v, packs), results.values + v);
+        store_pack(results, out + place);
+      });
+}
+
 inline bool is_aligned_to_packs(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % kPackBytes == 0;
 }

@@ -1,4 +1,6 @@
-// Which anchor learns which box, by intersection over union (Girshick 2015; Lin et al. 2017, 4.1).
+// Which anchor learns which box, by intersection over union (Girshick 2015; Lin et al. 2017, 4.1);
+// and anchors at boxes that are neither objects to find nor background, after this assigner or
+// atss.h: where a tile shows too little of an object (RecordAnnotation::is_partial).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,5 +30,27 @@ struct MatchOptions {
 // deterministic; on a GPU nothing waits for it.
 at::Tensor match_anchors(const at::Tensor& anchors, const at::Tensor& boxes,
                          const at::Tensor& offsets, const MatchOptions& options);
+
+// The partial boxes of a batch, on the anchors' device.
+struct PartialBoxes {
+  const at::Tensor& boxes;    // [P, 4] xyxy px, of the anchors' type
+  const at::Tensor& offsets;  // [N + 1] i64: image n has boxes offsets[n] to offsets[n + 1] - 1
+  const at::Tensor& claims;   // [N, A] i64: the assigner's matches with these boxes alone
+};
+
+// In `matches` [N, A] i64, the assigner's with the real boxes alone, makes kIgnored of each
+// kBackground whose anchor
+//   - some partial box claims: in `claims` it is not kBackground, or
+//   - lies inside a partial box with at least half of its own area.
+// So partial boxes neither take an anchor from a real box nor change what one asks of its anchors.
+// An anchor with an IoU of 0.5 or more with one is never background, whatever the assigner: of its
+// own area at least that much is inside. Images without partial boxes keep their matches.
+//   anchors [A, 4] xyxy px, f32 or f64
+// The second rule is that of MMDetection's assigners with ignore_iof_thr 0.5, which take more than
+// the half, have no first rule, and ignore anchors of real boxes too: here a real box beside a
+// partial one keeps its anchors. Each anchor by itself: deterministic, the same on CPUs and GPUs;
+// on a GPU nothing waits for it.
+void ignore_partial_boxes(const at::Tensor& anchors, const PartialBoxes& partial,
+                          const at::Tensor& matches);
 
 }  // namespace retina

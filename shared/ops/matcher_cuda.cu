@@ -1,5 +1,4 @@
-#include "shared/ops/formulas.h"
-#include "shared/ops/kernels.h"
+#include "shared/ops/box_formulas.h"
 #include "shared/ops/launch_cuda.cuh"
 
 namespace retina::kernels {
@@ -97,10 +96,19 @@ __global__ void low_quality_matches(Match<T> m) {
   if (open && ties) *p.match = place;
 }
 
+// Grid (ceil(A / kThreads), N), a thread an anchor of an image.
+template <class T>
+__global__ void ignore_anchors(IgnorePartial<T> p) {
+  const std::int64_t image = blockIdx.y;
+  if (p.offsets[image] == p.offsets[image + 1]) return;
+  const std::int64_t anchor = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (anchor < p.anchor_count) ignore_anchor(p, image, anchor);
+}
+
 }  // namespace
 
 template <class T>
-const char* match_cuda(const Match<T>& m, void* stream) {
+const char* launch_kernels(const Match<T>& m, void* stream) {
   if (m.anchor_count == 0 || m.image_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const dim3 grid(blocks_for(m.anchor_count, kThreads), static_cast<unsigned>(m.image_count));
@@ -109,7 +117,16 @@ const char* match_cuda(const Match<T>& m, void* stream) {
   return launch_problem();
 }
 
-template const char* match_cuda(const Match<float>&, void*);
-template const char* match_cuda(const Match<double>&, void*);
+RETINA_WIDE_KERNELS(Match)
+
+template <class T>
+const char* launch_kernels(const IgnorePartial<T>& p, void* stream) {
+  if (p.anchor_count == 0 || p.image_count == 0) return nullptr;
+  const dim3 grid(blocks_for(p.anchor_count, kThreads), static_cast<unsigned>(p.image_count));
+  ignore_anchors<T><<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(p);
+  return launch_problem();
+}
+
+RETINA_WIDE_KERNELS(IgnorePartial)
 
 }  // namespace retina::kernels

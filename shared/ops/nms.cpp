@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "shared/ops/dispatch.h"
-#include "shared/ops/kernels.h"
 #include "shared/ops/own_kernels.h"
 
 namespace retina {
@@ -70,7 +69,7 @@ at::Tensor kept(const at::Tensor& boxes, const at::Tensor& labels, double iou_th
                                        .iou_threshold = iou_threshold,
                                        .mask = static_cast<std::uint64_t*>(mask.mutable_data_ptr()),
                                        .keep = keep.mutable_data_ptr<bool>()};
-    kernels::run_implementation("nms", boxes, arguments, kernels::nms_cpu<T>, kernels::nms_cuda<T>);
+    kernels::run_implementation("nms", boxes, arguments, kernels::nms_cpu<T>);
   });
   return keep;
 }

@@ -62,7 +62,7 @@ __global__ void scan_mask(Nms<T> n) {
 }  // namespace
 
 template <class T>
-const char* nms_cuda(const Nms<T>& n, void* stream) {
+const char* launch_kernels(const Nms<T>& n, void* stream) {
   if (n.count == 0 || n.image_count == 0) return nullptr;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const auto words = static_cast<unsigned>(words_for(n.count));
@@ -72,7 +72,6 @@ const char* nms_cuda(const Nms<T>& n, void* stream) {
   return launch_problem();
 }
 
-template const char* nms_cuda(const Nms<float>&, void*);
-template const char* nms_cuda(const Nms<double>&, void*);
+RETINA_WIDE_KERNELS(Nms)
 
 }  // namespace retina::kernels

@@ -27,7 +27,6 @@
 #include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
-#include "shared/ops/partial_boxes.h"
 #include "shared/ops/prepare_images.h"
 
 namespace retina {

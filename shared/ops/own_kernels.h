@@ -9,7 +9,7 @@
 namespace retina {
 
 enum class OwnKernel {
-  kAssigners,  // matcher.h, atss.h, partial_boxes.h
+  kAssigners,  // matcher.h, atss.h
   kBatchNorm,
   kBiasRelu,
   kDropout,

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "shared/ops/dispatch.h"
-#include "shared/ops/kernels.h"
 #include "shared/ops/own_kernels.h"
 
 namespace retina {
@@ -58,8 +57,7 @@ at::Tensor prepare_images(const at::Tensor& block, const at::Tensor& rows,
       .out = out.mutable_data_ptr()};
   std::copy_n(images.normalisation.mean.begin(), 3, arguments.statistics.mean);
   std::copy_n(images.normalisation.std.begin(), 3, arguments.statistics.std);
-  kernels::run_implementation("prepare_images", block, arguments, kernels::prepare_images_cpu,
-                              kernels::prepare_images_cuda);
+  kernels::run_implementation("prepare_images", block, arguments, kernels::prepare_images_cpu);
   return out;
 }
 

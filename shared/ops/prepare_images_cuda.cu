@@ -18,7 +18,7 @@ __global__ void prepare(PrepareImages p) {
 
 }  // namespace
 
-const char* prepare_images_cuda(const PrepareImages& p, void* stream) {
+const char* launch_kernels(const PrepareImages& p, void* stream) {
   if (p.image_count == 0 || p.height == 0 || p.width == 0) return nullptr;
   const dim3 grid(blocks_for(std::int64_t{p.height} * p.width, kThreads),
                   static_cast<unsigned>(p.image_count));

@@ -33,7 +33,7 @@ std::vector<double> losses_of(const std::string& run) {
 
 class CommandsOnGpu : public testing::Test {
  protected:
-  void SetUp() override { RETINA_TEST_DEVICE_OR_SKIP(); }
+  void SetUp() override { RETINA_GPU_OR_SKIP(); }
 
   // Trains in IEEE f32 and returns the losses of its steps.
   static std::vector<double> train(const Job& job, const std::string& run, int steps,
@@ -42,7 +42,7 @@ class CommandsOnGpu : public testing::Test {
                                    std::string* log = nullptr) {
     std::vector<std::string> command = job.train_command(job / run, steps, more);
     set_value(command, "--device", device);
-    if (std::find(more.begin(), more.end(), "--precision") == more.end()) {
+    if (std::find(more.begin(), more.end(), "tf32=on") == more.end()) {
       command.insert(command.end(), {"--precision", "tf32=off"});
     }
     const ProcessResult result = run_process(command);
@@ -55,8 +55,7 @@ class CommandsOnGpu : public testing::Test {
 
 TEST_F(CommandsOnGpu, TrainingGivesTheCpusLossCurve) {
   const Job job;
-  const std::vector<double> cpu = train(job, "cpu", 5, "cpu"),
-                            gpu = train(job, "gpu", 5, test_device_option());
+  const std::vector<double> cpu = train(job, "cpu", 5, "cpu"), gpu = train(job, "gpu", 5, "cuda");
   ASSERT_EQ(cpu.size(), 5U);
   ASSERT_EQ(gpu.size(), 5U);
   for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << i;
@@ -66,8 +65,7 @@ TEST_F(CommandsOnGpu, SixteenBitsStayCloseToFloat32) {
   const Job job;
   const std::vector<double> cpu = train(job, "cpu", 3, "cpu");
   for (const std::string precision : {"bf16", "fp16"}) {
-    const std::vector<double> gpu =
-        train(job, precision, 3, test_device_option(), {"--precision", precision});
+    const std::vector<double> gpu = train(job, precision, 3, "cuda", {"--precision", precision});
     ASSERT_EQ(gpu.size(), 3U);
     for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.05 * cpu[i]) << i;
   }
@@ -76,8 +74,7 @@ TEST_F(CommandsOnGpu, SixteenBitsStayCloseToFloat32) {
 TEST_F(CommandsOnGpu, Tf32StaysCloseToFloat32) {
   const Job job;
   const std::vector<double> cpu = train(job, "cpu", 3, "cpu"),
-                            gpu = train(job, "gpu", 3, test_device_option(),
-                                        {"--precision", "tf32=on"});
+                            gpu = train(job, "gpu", 3, "cuda", {"--precision", "tf32=on"});
   ASSERT_EQ(gpu.size(), 3U);
   for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 0.01 * cpu[i]) << i;
 }
@@ -86,7 +83,7 @@ TEST_F(CommandsOnGpu, SgdWithoutMomentumTrainsAsOnTheCpu) {
   const Job job;
   const std::vector<std::string> plain = {"--optimizer", "momentum=0"};
   const std::vector<double> cpu = train(job, "cpu", 3, "cpu", plain),
-                            gpu = train(job, "gpu", 3, test_device_option(), plain);
+                            gpu = train(job, "gpu", 3, "cuda", plain);
   ASSERT_EQ(gpu.size(), 3U);
   for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << i;
 }
@@ -94,9 +91,9 @@ TEST_F(CommandsOnGpu, SgdWithoutMomentumTrainsAsOnTheCpu) {
 TEST_F(CommandsOnGpu, ARunContinuesOnTheOtherDevice) {
   const Job job;
   const std::vector<double> whole = train(job, "whole", 6, "cpu");
-  train(job, "mixed", 2, test_device_option());
+  train(job, "mixed", 2, "cuda");
   train(job, "mixed", 4, "cpu");
-  const std::vector<double> mixed = train(job, "mixed", 6, test_device_option());
+  const std::vector<double> mixed = train(job, "mixed", 6, "cuda");
   ASSERT_EQ(mixed.size(), 6U);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NEAR(mixed[i], whole[i], 1e-3 * whole[i]) << i;
@@ -109,7 +106,6 @@ class TwoGpus : public CommandsOnGpu {
   void SetUp() override {
     CommandsOnGpu::SetUp();
     if (IsSkipped()) return;
-    RETINA_GPU_OR_SKIP();
     if (torch::cuda::device_count() < 2) GTEST_SKIP() << "fewer than two GPUs";
   }
 
@@ -127,7 +123,7 @@ class TwoGpus : public CommandsOnGpu {
 
 TEST_F(TwoGpus, GiveTheLossesOfOneWithAndWithoutOverlap) {
   const Job job;
-  const std::vector<double> one = train(job, "one", 5, test_device_option());
+  const std::vector<double> one = train(job, "one", 5, "cuda");
   const std::vector<double> two = train_on_two(job, "two", {});
   const std::vector<double> after = train_on_two(job, "after", {"--overlap-reduce", "off"});
   const std::vector<double> bf16 = train_on_two(job, "bf16", {"--wire", "bf16"});
@@ -144,7 +140,7 @@ TEST_F(TwoGpus, GiveTheLossesOfOneWithAndWithoutOverlap) {
 
 TEST_F(TwoGpus, ShareStatisticsOfBatchNorm) {
   const Job job;
-  const std::vector<double> one = train(job, "one", 5, test_device_option(), {"--norm", "batch"});
+  const std::vector<double> one = train(job, "one", 5, "cuda", {"--norm", "batch"});
   const std::vector<double> two = train_on_two(job, "two", {"--norm", "batch", "--sync-bn", "on"});
   ASSERT_EQ(two.size(), 5U);
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(two[i], one[i], 1e-3 * one[i]) << i;
@@ -205,18 +201,17 @@ class DetectingOnGpu : public CommandsOnGpu {
 };
 
 TEST_F(DetectingOnGpu, ACheckpointFindsWhatItFindsOnTheCpu) {
-  expect_same(detect("c.pt", test_device_option()), detect("c.pt", "cpu"));
+  expect_same(detect("c.pt", "cuda"), detect("c.pt", "cpu"));
 }
 
 // The verification compares the checkpoint on the GPU with its model, which runs on the CPU.
 TEST_F(DetectingOnGpu, AConvertedModelFindsWhatTheCheckpointFinds) {
   if (!has_onnx_runtime()) GTEST_SKIP() << "built without OpenVINO";
-  const ProcessResult converted =
-      run_process({"retina-convert", "--checkpoint", folder_ / "c.pt", "--output",
-                   folder_ / "m.onnx", "--device", test_device_option()});
+  const ProcessResult converted = run_process({"retina-convert", "--checkpoint", folder_ / "c.pt",
+                                               "--output", folder_ / "m.onnx", "--device", "cuda"});
   ASSERT_EQ(converted.exit_code, 0) << converted.err;
   EXPECT_THAT(converted.out, HasSubstr("detections equal"));
-  expect_same(detect("c.pt", test_device_option()), detect("m.onnx", "cpu"));
+  expect_same(detect("c.pt", "cuda"), detect("m.onnx", "cpu"));
 }
 
 TEST_F(DetectingOnGpu, AConvertedClassifierGivesWhatItsNetworkGives) {
@@ -225,7 +220,7 @@ TEST_F(DetectingOnGpu, AConvertedClassifierGivesWhatItsNetworkGives) {
     save_checkpoint(folder_ / "k.pt", random_checkpoint(small_classifier_config(backbone), 1));
     const ProcessResult converted =
         run_process({"retina-convert", "--checkpoint", folder_ / "k.pt", "--output",
-                     folder_ / "n.onnx", "--overwrite", "--device", test_device_option()});
+                     folder_ / "n.onnx", "--overwrite", "--device", "cuda"});
     EXPECT_EQ(converted.exit_code, 0) << backbone << ": " << converted.err;
     EXPECT_THAT(converted.out, HasSubstr("verification: 4 images, the same best class on "));
   }

@@ -19,7 +19,7 @@ constexpr PixelSize kSize = {.height = 128, .width = 192};
 class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
  protected:
   void SetUp() override {
-    RETINA_TEST_DEVICE_OR_SKIP();
+    RETINA_GPU_OR_SKIP();
     set_tf32(false);  // 10-bit products are no comparison
   }
 
@@ -103,7 +103,7 @@ class ModelOnGpu : public testing::TestWithParam<BoxLossKind> {
 };
 
 TEST_P(ModelOnGpu, OutputsLossesAndTheWholeGradientAreTheCpus) {
-  const Step cpu = step_on(c10::kCPU, at::kFloat), gpu = step_on(test_device(), at::kFloat);
+  const Step cpu = step_on(c10::kCPU, at::kFloat), gpu = step_on(kGpu, at::kFloat);
   EXPECT_LE(largest_difference(gpu.outputs.logits, cpu.outputs.logits), 1e-4);
   EXPECT_LE(largest_difference(gpu.outputs.deltas, cpu.outputs.deltas), 1e-4);
   EXPECT_NEAR(gpu.classification, cpu.classification, 1e-5 * cpu.classification);
@@ -117,7 +117,7 @@ TEST_P(ModelOnGpu, OutputsLossesAndTheWholeGradientAreTheCpus) {
 
 // In f64: in f32 an activation beside ReLU's kink is on either side of it.
 TEST_P(ModelOnGpu, EveryGradientInF64IsTheCpus) {
-  const Step cpu = step_on(c10::kCPU, at::kDouble), gpu = step_on(test_device(), at::kDouble);
+  const Step cpu = step_on(c10::kCPU, at::kDouble), gpu = step_on(kGpu, at::kDouble);
   // A bias that only moves what a norm centres again has no gradient but rounding.
   const double floor = 1e-6 * norm_of(cpu.gradients);
   ASSERT_GT(cpu.gradients.size(), 40U);
@@ -143,8 +143,8 @@ TEST_P(ModelOnGpu, DetectionsOfTheSameOutputsAreTheSame) {
   for (const int own : anchors_per_level(kSize)) {
     cpu.logits.push_back(logits.narrow(1, begin, own));
     cpu.deltas.push_back(deltas.narrow(1, begin, own));
-    gpu.logits.push_back(cpu.logits.back().to(test_device()));
-    gpu.deltas.push_back(cpu.deltas.back().to(test_device()));
+    gpu.logits.push_back(cpu.logits.back().to(kGpu));
+    gpu.deltas.push_back(cpu.deltas.back().to(kGpu));
     begin += own;
   }
   const std::vector<PixelSize> sizes = {kSize, {.height = 100, .width = 180}};

@@ -1,626 +1,617 @@
-// Each CUDA kernel against its CPU twin on random tensors, from nothing to more anchors than a
-// 1333 px image has. Matcher and NMS must agree in every element; sums and gradients of the losses
-// differ by the last bits of exp and log and what these decide.
-#include <ATen/core/Tensor.h>
+// Each CUDA kernel, by its operation, against the CPU on random tensors. Matches, NMS, dropout,
+// bias and ReLU, and images must agree in every bit; losses and norms differ by the last bits of
+// exp and log, of sums, and what these decide.
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/group_norm.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
-#include <ostream>
+#include <numeric>
 #include <vector>
 
+#include "shared/base/error.h"
 #include "shared/ops/atss.h"
 #include "shared/ops/batch_norm.h"
 #include "shared/ops/bias_relu.h"
 #include "shared/ops/dropout.h"
 #include "shared/ops/group_norm.h"
-#include "shared/ops/head_losses.h"
 #include "shared/ops/matcher.h"
 #include "shared/ops/nms.h"
-#include "shared/ops/partial_boxes.h"
 #include "shared/ops/prepare_images.h"
 #include "tests/gpu/gpu.h"
 #include "tests/ops/test_batch.h"
+#include "tests/ops/test_losses.h"
 #include "tests/ops/test_tensors.h"
 
 namespace retina {
 namespace {
 
-constexpr std::int64_t kCounts[] = {0, 1, 2, 63, 64, 65, 255, 257, 1000, 4097, 120087};
+using Shape = std::vector<std::int64_t>;
 
-struct Case {
-  at::ScalarType type;
-  std::int64_t count;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) {
-    return out << at::toString(c.type) << c.count;
-  }
-};
+constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
+constexpr at::ScalarType kWideTypes[] = {at::kFloat, at::kDouble};
+constexpr auto kLast = at::MemoryFormat::ChannelsLast;
+constexpr at::MemoryFormat kFormats[] = {at::MemoryFormat::Contiguous, kLast};
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
-    for (const std::int64_t count : kCounts) cases.push_back({type, count});
-  }
-  return cases;
-}
-
-class OpsOnGpu : public testing::TestWithParam<Case> {
+class OpsOnGpu : public testing::Test {
  protected:
-  void SetUp() override { RETINA_TEST_DEVICE_OR_SKIP(); }
-
-  // Boxes on whole pixels tie often.
-  static at::Tensor boxes(std::uint64_t seed, std::int64_t count) {
-    return random_boxes({.seed = seed, .count = count}).round().to(GetParam().type);
-  }
-  static at::Tensor values(std::uint64_t seed, std::vector<std::int64_t> shape, double size) {
-    return random_tensor({.seed = seed, .shape = std::move(shape), .low = -size, .high = size})
-        .to(GetParam().type);
-  }
-  // In low .. high - 1.
-  static at::Tensor integers(std::uint64_t seed, std::vector<std::int64_t> shape, double low,
-                             double high) {
-    return random_tensor({.seed = seed, .shape = std::move(shape), .low = low, .high = high})
-        .floor()
-        .to(at::kLong);
-  }
-  // Background, ignored, or one of `box_count` boxes; [2, count].
-  static at::Tensor some_matches(std::int64_t box_count) {
-    return integers(3, {2, GetParam().count}, -2, static_cast<double>(box_count));
-  }
-
-  // Under uneven weights, of outputs on two levels; sums and gradient on the CPU, wide.
-  struct Result {
-    at::Tensor sums, gradient;
-  };
-  static std::vector<at::Tensor> levels(const at::Tensor& all) {
-    const std::int64_t first = 1 + all.size(1) / 3;
-    return {all.slice(1, 0, first), all.slice(1, first)};
-  }
-  static at::Tensor weights(const at::Tensor& values) {
-    return torch::tensor(
-        {0.7, -1.3},
-        values.options().dtype(values.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
-  }
-  static Result on_cpu(const LossSums& loss) {
-    return {loss.sums.cpu().to(at::kDouble), torch::cat(loss.gradients, 1).cpu().to(at::kDouble)};
-  }
-  static void expect_close(const Result& gpu, const Result& cpu) {
-    const bool is_float = GetParam().type == at::kFloat;
-    const double relative = is_float ? 2e-6 : 1e-13, absolute = is_float ? 1e-6 : 1e-14;
-    EXPECT_TRUE(gpu.sums.allclose(cpu.sums, relative, absolute)) << gpu.sums << cpu.sums;
-    EXPECT_TRUE(gpu.gradient.allclose(cpu.gradient, 10 * relative, absolute))
-        << (gpu.gradient - cpu.gradient).abs().max();
-  }
-  // By the norm: L1's and smooth L1's gradients jump or rise steeply where a target's last bit of
-  // log decides. Each element is compared in f64.
-  static void expect_close_by_norm(const Result& gpu, const Result& cpu) {
-    if (GetParam().type == at::kDouble) return expect_close(gpu, cpu);
-    EXPECT_TRUE(gpu.sums.allclose(cpu.sums, 1e-5, 1e-6)) << gpu.sums << cpu.sums;
-    EXPECT_LE((gpu.gradient - cpu.gradient).norm().item<double>(),
-              1e-4 * cpu.gradient.norm().item<double>() + 1e-6);
-  }
+  void SetUp() override { RETINA_GPU_OR_SKIP(); }
 };
 
-TEST_P(OpsOnGpu, MatcherGivesTheSameMatches) {
-  const at::Tensor anchors = boxes(1, GetParam().count);
-  for (const std::int64_t box_count : {0, 1, 7, 256, 600}) {
-    const at::Tensor targets = boxes(2, box_count);
-    for (const bool low_quality : {true, false}) {
-      const MatchOptions options = {.low_quality_matches = low_quality};
-      // Two tiles of boxes and a part of one, no box, a part of one.
-      const at::Tensor offsets = torch::tensor(
-          {std::int64_t{0}, box_count - box_count / 7, box_count - box_count / 7, box_count});
-      EXPECT_TRUE(match_anchors(anchors.to(test_device()), targets.to(test_device()),
-                                offsets.to(test_device()), options)
-                      .cpu()
-                      .equal(match_anchors(anchors, targets, offsets, options)))
-          << box_count << " boxes, low quality " << low_quality;
+// Sizes at which something begins or ends; a fake GPU is slow.
+Shape counts() {
+  if (is_fake_gpu()) return {0, 1, 63, 64, 65, 255, 256, 257, 600};
+  return {0, 1, 63, 64, 65, 255, 256, 257, 1000, 4097, 120087};
+}
+
+at::ScalarType computed_type(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+at::Tensor values(std::uint64_t seed, const Shape& shape, double low, double high) {
+  return random_tensor({.seed = seed, .shape = shape, .low = low, .high = high});
+}
+// In low .. high - 1.
+at::Tensor integers(std::uint64_t seed, const Shape& shape, double low, double high) {
+  return values(seed, shape, low, high).floor().to(at::kLong);
+}
+// On whole pixels, so that they tie often; every seventh is there twice.
+at::Tensor boxes(std::uint64_t seed, std::int64_t count, at::ScalarType type) {
+  const at::Tensor numbers = torch::arange(count);
+  return random_boxes({.seed = seed, .count = count})
+      .round()
+      .index_select(0, numbers - numbers.remainder(7).eq(3).to(at::kLong))
+      .to(type);
+}
+// Of three images, the second without boxes.
+at::Tensor offsets_of(std::int64_t box_count) {
+  const std::int64_t most = box_count - box_count / 7;
+  return torch::tensor({std::int64_t{0}, most, most, box_count});
+}
+
+// Of 0: the same bits. By the norm: gradients jump where a target's last bit of log decides.
+struct Tolerance {
+  double relative = 0, absolute = 0;
+  bool by_norm = false;
+};
+void expect_close(const at::Tensor& found, const at::Tensor& expected, const Tolerance& tolerance) {
+  ASSERT_EQ(found.sizes(), expected.sizes());
+  const at::Tensor a = found.cpu().to(at::kDouble), b = expected.to(at::kDouble);
+  if (tolerance.by_norm) {
+    EXPECT_LE((a - b).norm().item<double>(),
+              tolerance.relative * b.norm().item<double>() + tolerance.absolute);
+  } else {
+    EXPECT_TRUE(a.allclose(b, tolerance.relative, tolerance.absolute))
+        << (a - b).abs().max().item<double>() << " apart";
+  }
+}
+
+// Compares op(inputs) there and here, and that the inputs stay as they are.
+template <class Op>
+void compare(const Tensors& inputs, const Op& op, const std::vector<Tolerance>& tolerances = {}) {
+  Tensors there;
+  for (const at::Tensor& input : inputs) there.push_back(input.to(kGpu));
+  const Tensors found = op(there), expected = op(inputs);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "result " << i);
+    ASSERT_EQ(found[i].scalar_type(), expected[i].scalar_type());
+    expect_close(found[i], expected[i], i < tolerances.size() ? tolerances[i] : Tolerance{});
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_TRUE(there[i].cpu().equal(inputs[i])) << i;
+}
+
+// --- Assigners and NMS ---------------------------------------------------------------------------
+
+Tensors matched(const Tensors& x) {
+  return {match_anchors(x[0], x[1], x[2], {.low_quality_matches = true}),
+          match_anchors(x[0], x[1], x[2], {.low_quality_matches = false})};
+}
+
+TEST_F(OpsOnGpu, MatcherGivesTheSameMatches) {
+  for (const at::ScalarType type : kWideTypes) {
+    for (const std::int64_t anchor_count : counts()) {
+      for (const std::int64_t box_count : {0, 1, 7, 256, 257}) {
+        SCOPED_TRACE(testing::Message() << type << anchor_count << " anchors, " << box_count);
+        compare({boxes(1, anchor_count, type), boxes(2, box_count, type), offsets_of(box_count)},
+                matched);
+      }
     }
   }
+  compare(
+      {boxes(1, 300, at::kFloat), boxes(2, 10'003, at::kFloat), torch::tensor({0L, 3L, 10'003L})},
+      matched);
+  compare({boxes(1, 100, at::kFloat), boxes(2, 0, at::kFloat), torch::tensor({0L})}, matched);
 }
 
-TEST_P(OpsOnGpu, PartialBoxesIgnoreTheSameAnchors) {
-  const at::Tensor anchors = boxes(1, GetParam().count), partial = boxes(2, 40);
-  const at::Tensor offsets = torch::tensor({0L, 30L, 30L, 40L});
-  const at::Tensor start = torch::arange(3 * anchors.size(0)).view({3, -1}).remainder(5) - 2;
-  at::Tensor claims = start.flip(1).contiguous();
-  claims[1].fill_(kBackground);
-  const auto matches_on = [&](c10::Device device) {
-    const at::Tensor matches = start.clone().to(device), there = partial.to(device),
-                     offsets_there = offsets.to(device), claims_there = claims.to(device);
-    ignore_partial_boxes(anchors.to(device),
-                         {.boxes = there, .offsets = offsets_there, .claims = claims_there},
-                         matches);
-    return matches.cpu();
-  };
-  EXPECT_TRUE(matches_on(test_device()).equal(matches_on(c10::kCPU)));
+Tensors without_partial(const Tensors& x) {
+  const at::Tensor matches = x[4].clone();
+  ignore_partial_boxes(x[0], {.boxes = x[1], .offsets = x[2], .claims = x[3]}, matches);
+  return {matches};
 }
 
-TEST_P(OpsOnGpu, NmsKeepsTheSameBoxesInTheSameOrder) {
-  const std::int64_t count = std::min<std::int64_t>(GetParam().count, 20000);
-  const at::Tensor all = boxes(4, count);
-  const at::Tensor scores = (values(5, {count}, 1) * 512).floor() / 512;  // ties
-  const at::Tensor labels = integers(6, {count}, 0, 3);
-  for (const double threshold : {0.31, 0.5}) {
-    for (const at::Tensor& classes : {labels, torch::zeros_like(labels)}) {
-      EXPECT_TRUE(batched_nms(all.to(test_device()), scores.to(test_device()),
-                              classes.to(test_device()), threshold)
-                      .cpu()
-                      .equal(batched_nms(all, scores, classes, threshold)));
+TEST_F(OpsOnGpu, PartialBoxesIgnoreTheSameAnchors) {
+  for (const at::ScalarType type : kWideTypes) {
+    for (const std::int64_t anchor_count : counts()) {
+      for (const std::int64_t box_count : {0, 1, 7, 40}) {
+        // Of an image without boxes, no claims.
+        const at::Tensor start = integers(3, {3, anchor_count}, -2, 3),
+                         claims = box_count == 0 ? torch::full_like(start, kBackground)
+                                                 : integers(4, {3, anchor_count}, -2, 3);
+        claims[1].fill_(kBackground);
+        if (box_count < 7) claims[2].fill_(kBackground);
+        SCOPED_TRACE(testing::Message() << type << anchor_count << " anchors, " << box_count);
+        compare({boxes(1, anchor_count, type), boxes(2, box_count, type), offsets_of(box_count),
+                 claims, start},
+                without_partial);
+      }
     }
   }
+  // Half of an anchor is enough.
+  compare({torch::tensor({{0.F, 0.F, 10.F, 10.F}}),
+           torch::tensor({{0.F, 5.F, 10.F, 90.F}, {0.F, 5.001F, 10.F, 90.F}}),
+           torch::tensor({0L, 1L, 2L}), torch::full({2, 1}, kBackground),
+           torch::full({2, 1}, kBackground)},
+          without_partial);
 }
 
-TEST_P(OpsOnGpu, FocalLossGivesTheSameSumsAndGradients) {
-  const at::Tensor matches = some_matches(4), labels = torch::tensor({2L, 0L, 1L, 1L});
-  const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8);
-  for (const FocalOptions options :
-       {FocalOptions{.alpha = 0.25, .gamma = 2}, FocalOptions{.alpha = 0.6, .gamma = 1.5}}) {
-    const at::Tensor there = logits.to(test_device());
-    expect_close(on_cpu(focal_loss(levels(there), matches.to(test_device()),
-                                   labels.to(test_device()), weights(there), options)),
-                 on_cpu(focal_loss(levels(logits), matches, labels, weights(logits), options)));
-  }
-}
-
-TEST_P(OpsOnGpu, FocalLossReadsAndWrites16Bit) {
-  const at::Tensor matches = some_matches(4), labels = torch::tensor({2L, 0L, 1L, 1L});
-  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-    const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).to(type);
-    const at::Tensor there = logits.to(test_device());
-    const Result gpu = on_cpu(focal_loss(levels(there), matches.to(test_device()),
-                                         labels.to(test_device()), weights(there), FocalOptions())),
-                 cpu = on_cpu(
-                     focal_loss(levels(logits), matches, labels, weights(logits), FocalOptions()));
-    EXPECT_TRUE(gpu.sums.allclose(cpu.sums, 2e-6, 1e-6)) << type;
-    EXPECT_TRUE(gpu.gradient.allclose(cpu.gradient, 1e-2, 1e-6)) << type;
-  }
-}
-
-TEST_P(OpsOnGpu, BoxLossesGiveTheSameSumsAndGradients) {
-  constexpr std::int64_t kBoxes = 9;
-  const at::Tensor matches = some_matches(kBoxes), targets = boxes(8, kBoxes),
-                   anchors = boxes(9, GetParam().count),
-                   deltas = values(10, {2, GetParam().count, 4}, 1.5);
-  for (const BoxLossOptions options :
-       {BoxLossOptions{}, BoxLossOptions{.kind = BoxLossKind::kSmoothL1, .target_std = 0.2},
-        BoxLossOptions{.kind = BoxLossKind::kGiou}, BoxLossOptions{.kind = BoxLossKind::kCiou}}) {
-    SCOPED_TRACE(static_cast<int>(options.kind));
-    const at::Tensor there = deltas.to(test_device());
-    expect_close_by_norm(
-        on_cpu(box_loss(levels(there), anchors.to(test_device()), targets.to(test_device()),
-                        matches.to(test_device()), weights(there), options)),
-        on_cpu(box_loss(levels(deltas), anchors, targets, matches, weights(deltas), options)));
-  }
-}
-
-TEST_P(OpsOnGpu, QualityLossesGiveTheSameSumsAndGradients) {
-  constexpr std::int64_t kBoxes = 9;
-  const at::Tensor matches = some_matches(kBoxes), targets = boxes(8, kBoxes),
-                   anchors = boxes(9, GetParam().count),
-                   labels = torch::arange(kBoxes, at::kLong).remainder(3),
-                   logits = values(7, {2, GetParam().count, 3}, 8),
-                   deltas = values(10, {2, GetParam().count, 4}, 1.5);
-  for (const ClassLossKind kind : {ClassLossKind::kQualityFocal, ClassLossKind::kVarifocal}) {
-    SCOPED_TRACE(static_cast<int>(kind));
-    const auto on = [&](c10::Device device) {
-      const std::vector<at::Tensor> shifts = levels(deltas.to(device));
-      const at::Tensor there = logits.to(device), from = anchors.to(device),
-                       truth = targets.to(device);
-      return on_cpu(quality_loss(levels(there), {.deltas = shifts, .anchors = from, .boxes = truth},
-                                 matches.to(device), labels.to(device), weights(there), kind));
-    };
-    expect_close(on(test_device()), on(at::kCPU));
-  }
-}
-
-TEST_P(OpsOnGpu, LossesHaveTheSameBitsEveryTime) {
-  const at::Tensor matches = some_matches(4).to(test_device()),
-                   labels = torch::tensor({2L, 0L, 1L, 1L}).to(test_device());
-  const at::Tensor logits = values(7, {2, GetParam().count, 3}, 8).to(test_device());
-  const auto sums = [&] {
-    return focal_loss({logits}, matches, labels, weights(logits), FocalOptions()).sums;
-  };
-  const at::Tensor first = sums();
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(first.equal(sums()));
-}
-
-INSTANTIATE_TEST_SUITE_P(Sizes, OpsOnGpu, testing::ValuesIn(all_cases()),
-                         testing::PrintToStringParamName());
-
-TEST(AtssOnGpu, GivesTheSameMatches) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  for (const PixelSize padded : {PixelSize{32, 32}, PixelSize{256, 416}, PixelSize{800, 1344}}) {
+TEST_F(OpsOnGpu, AtssGivesTheSameMatches) {
+  // Levels of less than 9 cells, of one row or column, of many cells.
+  std::vector<PixelSize> sizes = {{32, 32}, {32, 416}, {416, 32}, {256, 416}};
+  if (!is_fake_gpu()) sizes.push_back({800, 1344});
+  for (const PixelSize& padded : sizes) {
     const auto grids = level_grids(padded);
-    std::vector<AnchorBox> all =
-        grid_anchors({.sizes = {32, 64, 128, 256, 512}, .offset = 0.5}, padded);
-    const at::Tensor anchors =
-        torch::from_blob(all.data(), {static_cast<std::int64_t>(all.size()), 4}).clone();
-    for (const std::int64_t box_count : {0, 1, 7, 600, 10'000}) {
-      const at::Tensor boxes =
-          random_boxes({.seed = 2, .count = box_count, .extent = 900, .side = 300}).round();
-      const at::Tensor offsets =
-          torch::tensor({std::int64_t{0}, std::int64_t{0}, box_count - box_count / 7, box_count});
-      for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
-        const auto on = [&](c10::Device device) {
-          return atss_match_anchors(anchors.to(device, type), {grids.begin(), grids.end()},
-                                    boxes.to(device, type), offsets.to(device))
-              .cpu();
-        };
-        EXPECT_TRUE(on(test_device()).equal(on(at::kCPU))) << box_count << " boxes " << type;
+    auto all = grid_anchors({.sizes = {32, 64, 128, 256, 512}, .offset = 0.5}, padded);
+    const at::Tensor anchors = torch::from_blob(all.data(), {std::ssize(all), 4}).clone();
+    for (const std::int64_t box_count : {0, 1, 7, is_fake_gpu() ? 300 : 10'000}) {
+      const at::Tensor some =
+          random_boxes({.seed = 2, .count = box_count, .extent = 400, .side = 300}).round();
+      for (const at::ScalarType type : kWideTypes) {
+        SCOPED_TRACE(testing::Message() << padded.height << " px, " << box_count << type);
+        compare({anchors.to(type), some.to(type), offsets_of(box_count)}, [&](const Tensors& x) {
+          return Tensors{atss_match_anchors(x[0], {grids.begin(), grids.end()}, x[1], x[2])};
+        });
       }
     }
   }
 }
 
-TEST(DropoutOnGpu, HasTheBitsOfTheCpu) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  const DropoutDraw draw = {.seed = 7, .step = std::int64_t{1} << 31, .layer = 2};
-  const at::Tensor slots = torch::tensor({3L, 0L, 65535L});
-  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
-    for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
-      const at::Tensor x =
-          random_tensor({.seed = 11, .shape = {3, 37, 29, 31}, .low = -2, .high = 2})
-              .to(type)
-              .contiguous(format);
-      const at::Tensor here = x.detach().requires_grad_(),
-                       there = x.to(test_device()).requires_grad_();
-      const at::Tensor expected = dropout(here, 0.3, slots, draw),
-                       found = dropout(there, 0.3, slots.to(test_device()), draw);
-      EXPECT_TRUE(found.is_contiguous(format));
-      EXPECT_TRUE(found.cpu().equal(expected)) << at::toString(type);
-      expected.sum().backward();
-      found.sum().backward();
-      EXPECT_TRUE(there.grad().cpu().equal(here.grad())) << at::toString(type);
-    }
-  }
-}
-
-TEST(BiasReluOnGpu, HasTheBitsOfTheCpu) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  // 36, 15: no whole vectors of 16 bytes a pixel.
-  for (const std::int64_t channels : {256, 720, 36, 15, 8}) {
-    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
-      for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
-        const auto draw = [&](std::uint64_t seed) {
-          return random_tensor({.seed = seed, .shape = {3, channels, 13, 29}, .low = -2, .high = 2})
-              .to(type)
-              .contiguous(format);
-        };
-        const at::Tensor bias = random_tensor({.seed = 3, .shape = {channels}, .low = -1})
-                                    .to(type == at::kDouble ? at::kDouble : at::kFloat);
-        for (const bool residual : {false, true}) {
-          for (const bool relu : {false, true}) {
-            const auto results_on = [&](c10::Device device) {
-              const at::Tensor x = draw(1).to(device).requires_grad_(),
-                               shift = bias.detach()
-                                           .to(device, /*non_blocking=*/false, /*copy=*/true)
-                                           .requires_grad_(),
-                               other = draw(2).to(device).requires_grad_();
-              const at::Tensor y = bias_relu(
-                  x.clone(),
-                  {.bias = shift, .residual = residual ? other : at::Tensor(), .relu = relu});
-              y.backward(draw(4).to(device));
-              return std::vector<at::Tensor>{y.detach().cpu(), x.grad().cpu(), shift.grad().cpu()};
-            };
-            const auto gpu = results_on(test_device()), cpu = results_on(c10::kCPU);
-            EXPECT_TRUE(gpu[0].equal(cpu[0])) << channels << at::toString(type) << residual << relu;
-            EXPECT_TRUE(gpu[1].equal(cpu[1])) << channels << at::toString(type) << residual << relu;
-            EXPECT_TRUE(gpu[2].allclose(cpu[2], 1e-5, 1e-4)) << channels << at::toString(type);
-          }
-        }
+TEST_F(OpsOnGpu, NmsKeepsTheSameBoxesInTheSameOrder) {
+  const auto expect_same = [](at::ScalarType type, std::int64_t image_count, std::int64_t count) {
+    SCOPED_TRACE(testing::Message() << type << image_count << " images, " << count << " boxes");
+    compare({boxes(4, image_count * count, type).view({image_count, count, 4}),
+             integers(6, {image_count, count}, -1, 3),
+             // Ties.
+             ((values(5, {count}, 0, 1) * 512).floor() / 512).to(type)},
+            [image_count](const Tensors& x) {
+              Tensors kept;
+              for (const double threshold : {0.31, 0.5}) {
+                kept.push_back(suppress_together(x[0], x[1], threshold));
+                if (image_count == 1) {
+                  kept.push_back(batched_nms(x[0][0], x[2], x[1][0].clamp_min(0), threshold));
+                }
+              }
+              return kept;
+            });
+  };
+  for (const at::ScalarType type : kWideTypes) {
+    for (const std::int64_t count : counts()) {
+      for (const std::int64_t images : {0, 1, 3}) {
+        expect_same(type, images, std::min<std::int64_t>(count, 10'000));
       }
     }
   }
+  expect_same(at::kFloat, 1, is_fake_gpu() ? 2000 : 10'000);
+  // An IoU of 31 / 100 is an f32 above 0.31.
+  compare({torch::tensor({{{0.F, 0.F, 100.F, 1.F}, {0.F, 0.F, 31.F, 1.F}}}),
+           torch::zeros({1, 2}, at::kLong)},
+          [](const Tensors& x) { return Tensors{suppress_together(x[0], x[1], 0.31)}; });
 }
 
-// At x and at a bias of 0.
-std::vector<at::Tensor> bias_relu_gradients(const at::Tensor& x, const at::Tensor& dy) {
-  const at::Tensor leaf = x.detach().requires_grad_(),
-                   bias = torch::zeros({x.size(1)}, test_device()).requires_grad_();
-  return torch::autograd::grad({bias_relu(leaf.clone(), {.bias = bias})}, {leaf, bias}, {dy});
-}
+// --- Losses --------------------------------------------------------------------------------------
 
-TEST(BiasReluOnGpu, HidesNoNanInGradientsAndTakesEmptyBatches) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  const auto ones = [] {
-    return torch::ones({2, 8, 5, 5}, test_device()).contiguous(at::MemoryFormat::ChannelsLast);
-  };
-  const at::Tensor x = ones(), dy = ones();
-  x[0][1][2][3] = std::numeric_limits<float>::quiet_NaN();
-  dy[1][4][2][3] = std::numeric_limits<float>::quiet_NaN();
-  const auto gradients = bias_relu_gradients(x, dy);
-  EXPECT_EQ(gradients[0].isnan().sum().item<std::int64_t>(), 1);
-  EXPECT_EQ(gradients[1][1].item<float>(), 50);
-  EXPECT_TRUE(gradients[1][4].isnan().item<bool>());
-  const at::Tensor nothing = x.slice(0, 0, 0);
-  EXPECT_TRUE(bias_relu_gradients(nothing, nothing)[1].eq(0).all().item<bool>());
-}
-
-TEST(BiasReluOnGpu, HasTheSameGradientsEveryTime) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  const auto draw = [](std::uint64_t seed) {
-    return random_tensor({.seed = seed, .shape = {3, 256, 50, 50}, .low = -1, .high = 1})
-        .to(test_device(), at::kBFloat16)
-        .contiguous(at::MemoryFormat::ChannelsLast);
-  };
-  const at::Tensor x = draw(5), dy = draw(6);
-  const auto first = bias_relu_gradients(x, dy);
-  for (int run = 0; run < 5; ++run) {
-    const auto again = bias_relu_gradients(x, dy);
-    EXPECT_TRUE(again[0].equal(first[0]) && again[1].equal(first[1]));
-  }
-}
-
-// x and dy [N, C, H, W], f32 (f64 where x is) weight and bias [C].
-struct NormInputs {
-  at::Tensor x, dy, weight, bias;
-
-  NormInputs to(c10::Device device) const {
-    return {x.to(device), dy.to(device), weight.to(device), bias.to(device)};
-  }
-  // What a GPU is compared with, in f64: LibTorch rounds more often on a CPU.
-  NormInputs exact() const {
-    return {x.to(at::kDouble), dy.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble)};
-  }
+struct HeadSizes {
+  std::int64_t image_count;
+  Shape level_anchors;
+  std::int64_t class_count;
 };
 
-NormInputs norm_inputs(at::ScalarType type, const std::vector<std::int64_t>& shape) {
-  const at::ScalarType wide = type == at::kDouble ? at::kDouble : at::kFloat;
-  const std::vector<std::int64_t> channels = {shape[1]};
-  return {
-      random_tensor({.seed = 31, .shape = shape, .low = -2, .high = 3}).to(type),
-      random_tensor({.seed = 32, .shape = shape, .low = -1, .high = 1}).to(type),
-      random_tensor({.seed = 33, .shape = channels, .low = -1, .high = 2}).to(wide),
-      random_tensor({.seed = 34, .shape = channels, .low = -1, .high = 1}).to(wide),
-  };
+// All matches are `match`, or any.
+void compare_losses(at::ScalarType type, const HeadSizes& sizes,
+                    const std::optional<std::int64_t>& match = {}) {
+  constexpr std::int64_t kBoxes = 9;
+  const std::int64_t images = sizes.image_count,
+                     anchors = std::reduce(sizes.level_anchors.begin(), sizes.level_anchors.end());
+  SCOPED_TRACE(testing::Message() << type << images << " images, " << anchors << " anchors, "
+                                  << sizes.class_count << " classes");
+  const at::ScalarType wide = computed_type(type);
+  const at::Tensor matches =
+      match ? torch::full({images, anchors}, *match) : integers(3, {images, anchors}, -2, kBoxes);
+  const bool is_double = type == at::kDouble, is_16_bit = c10::isReducedFloatingType(type);
+  const Tolerance sum = is_double ? Tolerance{1e-13, 1e-13} : Tolerance{5e-6, 1e-6},
+                  gradient = is_double   ? Tolerance{1e-12, 1e-14}
+                             : is_16_bit ? Tolerance{1e-2, 1e-6}
+                                         : Tolerance{2e-5, 1e-6},
+                  box_gradient = is_double   ? gradient
+                                 : is_16_bit ? Tolerance{1e-2, 1e-6, true}
+                                             : Tolerance{1e-4, 1e-6, true};
+  std::vector<Tolerance> tolerances;
+  for (int loss = 0; loss < 8; ++loss) {
+    tolerances.insert(tolerances.end(), {sum, loss < 4 ? gradient : box_gradient});
+  }
+  compare(
+      {matches, torch::arange(kBoxes).remainder(sizes.class_count),
+       values(6, {images}, -1.5, 1.5).to(wide),
+       random_boxes({.seed = 9, .count = anchors}).to(wide),
+       random_boxes({.seed = 8, .count = kBoxes}).to(wide),
+       values(7, {images, anchors, sizes.class_count}, -8, 8).to(type),
+       values(10, {images, anchors, 4}, -1.5, 1.5).to(type)},
+      [&](const Tensors& x) { return losses_of(x, sizes.level_anchors); }, tolerances);
 }
 
-// y, dx, dweight, dbias.
-std::vector<at::Tensor> norm_results(const NormInputs& inputs, std::int64_t group_count) {
-  const at::Tensor x = inputs.x.detach().requires_grad_(),
-                   weight = inputs.weight.detach().requires_grad_(),
-                   bias = inputs.bias.detach().requires_grad_();
-  const at::Tensor y = group_norm_relu(x, group_count, weight, bias, 1e-5);
-  const auto gradients = torch::autograd::grad({y}, {x, weight, bias}, {inputs.dy});
-  return {y.detach(), gradients[0], gradients[1], gradients[2]};
+TEST_F(OpsOnGpu, LossesGiveTheSameSumsAndGradients) {
+  for (const std::int64_t count : counts()) {
+    const std::int64_t first = (count + 2) / 3;
+    const Shape levels = {first, 0, count - first, 0};  // some of them empty
+    compare_losses(at::kFloat, {2, levels, 3});
+    compare_losses(at::kDouble, {1, {count}, 3});
+    compare_losses(at::kBFloat16, {1, levels, 20});
+    compare_losses(at::kHalf, {1, levels, 20});
+  }
+  compare_losses(at::kFloat, {0, {5}, 3});
+  compare_losses(at::kFloat, {1, {5}, 1});
+  compare_losses(at::kFloat, {1, {300}, 3}, kIgnored);
+  compare_losses(at::kFloat, {1, {300}, 3}, kBackground);
+  // Each block takes more values than it has threads.
+  compare_losses(at::kFloat, {1, {50'000, 12'000, 3000, 1000, 441}, 1});
+}
+
+// --- Operations of the network -------------------------------------------------------------------
+
+TEST_F(OpsOnGpu, DropoutHasTheBitsOfTheCpu) {
+  const DropoutDraw draw = {.seed = 7, .step = std::int64_t{1} << 31, .layer = 65535};
+  for (const at::ScalarType type : kTypes) {
+    for (const std::int64_t count : counts()) {
+      for (const auto format : kFormats) {
+        SCOPED_TRACE(testing::Message() << type << count << format);
+        compare(
+            {values(11, {3, 5, count, 1}, -2, 2).to(type).contiguous(format),
+             torch::tensor({3L, 0L, 65535L})},
+            [&](const Tensors& x) {
+              const at::Tensor leaf = x[0].detach().requires_grad_(),
+                               y = dropout(leaf, 0.3, x[1], draw);
+              EXPECT_EQ(y.strides(), x[0].strides());
+              return Tensors{y.detach(), torch::autograd::grad({y.sum(at::kDouble)}, {leaf})[0]};
+            });
+      }
+    }
+  }
 }
 
 // The same values, channels-last from an odd place in memory on: no 16 bytes can be read at once.
 at::Tensor misaligned(const at::Tensor& x) {
   const at::Tensor memory = torch::empty({x.numel() + 1}, x.options()).slice(0, 1);
-  const at::Tensor out =
-      memory.view({x.size(0), x.size(2), x.size(3), x.size(1)}).permute({0, 3, 1, 2});
-  return out.copy_(x);
+  return memory.view({x.size(0), x.size(2), x.size(3), x.size(1)}).permute({0, 3, 1, 2}).copy_(x);
 }
 
-struct NormSizes {
-  std::int64_t channel_count, group_count, height, width;
+struct After {
+  bool bias, residual, relu;
 };
-constexpr NormSizes kNormSizes[] = {{256, 32, 1, 1},   {256, 32, 7, 7},   {256, 32, 13, 13},
-                                    {256, 32, 25, 25}, {256, 32, 50, 50}, {256, 32, 100, 100},
-                                    {6, 2, 1, 1},      {6, 2, 7, 7},      {6, 2, 31, 33},
-                                    {6, 2, 100, 100},  {1536, 3, 9, 10},  {72, 3, 50, 51}};
 
-TEST(GroupNormOnGpu, GivesWhatTheCpuGives) {
-  RETINA_GPU_OR_SKIP();
-  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
-    for (const NormSizes& sizes : kNormSizes) {
-      NormInputs inputs = norm_inputs(type, {3, sizes.channel_count, sizes.height, sizes.width});
-      // Small where the value before the ReLU is: where its last bits decide what passes, nothing
-      // jumps.
-      NormInputs negative = inputs;
-      negative.weight = -inputs.weight.detach();
-      negative.bias = -inputs.bias.detach();
-      inputs.dy = inputs.dy * (norm_results(inputs, sizes.group_count)[0] -
-                               norm_results(negative, sizes.group_count)[0]);
-      const std::vector<at::Tensor> expected = norm_results(inputs.exact(), sizes.group_count);
-      for (const char* const memory : {"contiguous", "channels-last", "misaligned"}) {
-        SCOPED_TRACE(testing::Message()
-                     << at::toString(type) << " " << sizes.channel_count << " channels, "
-                     << sizes.height << " x " << sizes.width << ", " << memory);
-        NormInputs there = inputs.to(test_device());
-        auto format = at::MemoryFormat::ChannelsLast;
-        if (memory[1] == 'o') format = at::MemoryFormat::Contiguous;
-        there.x = memory[0] == 'm' ? misaligned(there.x) : there.x.contiguous(format);
-        const std::vector<at::Tensor> found = norm_results(there, sizes.group_count);
-        EXPECT_TRUE(found[0].is_contiguous(format) && found[1].is_contiguous(format));
-        for (std::size_t i = 0; i < found.size(); ++i) {
-          ASSERT_EQ(found[i].scalar_type(), i < 2 ? type : inputs.weight.scalar_type());
-          // 16 bits differ by a last one where the f32 before them does; the gradients of weight
-          // and bias are sums of up to 30,000 f32 values.
-          const bool is_sum = i >= 2;
-          const bool is_double = type == at::kDouble;
-          const double relative = is_double                                     ? 1e-11
-                                  : c10::isReducedFloatingType(type) && !is_sum ? 8e-3
-                                                                                : 1e-5;
-          const double absolute = is_double ? 1e-11 : is_sum ? 1e-3 : 2e-5;
-          const at::Tensor a = found[i].cpu().to(at::kDouble), b = expected[i].to(at::kDouble);
-          EXPECT_TRUE(a.allclose(b, relative, absolute))
-              << "result " << i << ": " << (a - b).abs().max().item<double>();
-        }
-      }
-    }
-  }
-}
-
-TEST(GroupNormOnGpu, LosesNothingToALargeMeanOrAFarValue) {
-  RETINA_GPU_OR_SKIP();
-  for (const bool is_far : {false, true}) {
-    NormInputs inputs = norm_inputs(at::kFloat, {2, 256, 50, 50});
-    inputs.x = (inputs.x + 1000).contiguous(at::MemoryFormat::ChannelsLast);
-    if (is_far) inputs.x.slice(2, 0, 1).slice(3, 0, 1).fill_(-1e4);  // the first pixels
-    const at::Tensor expected =
-        at::group_norm(inputs.x.to(at::kDouble), 32, inputs.weight.to(at::kDouble),
-                       inputs.bias.to(at::kDouble), 1e-5)
-            .relu();
-    const at::Tensor found = norm_results(inputs.to(test_device()), 32)[0].cpu().to(at::kDouble);
-    EXPECT_TRUE(found.allclose(expected, 1e-5, 6e-5))
-        << is_far << ": " << (found - expected).abs().max().item<double>();
-  }
-}
-
-TEST(GroupNormOnGpu, HidesNoNanAndTakesEmptyBatches) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  const NormInputs inputs = norm_inputs(at::kBFloat16, {2, 256, 5, 5});
-  inputs.x[1][8][2][3] = std::numeric_limits<double>::quiet_NaN();
-  const at::Tensor y = norm_results(inputs.to(test_device()), 32)[0];
-  EXPECT_EQ(y.isnan().sum().item<std::int64_t>(), 8 * 25);
-  EXPECT_TRUE(y[1].slice(0, 8, 16).isnan().all().item<bool>());
-  const std::vector<at::Tensor> empty =
-      norm_results(norm_inputs(at::kBFloat16, {0, 256, 5, 5}).to(test_device()), 32);
-  EXPECT_EQ(empty[1].numel(), 0);
-  EXPECT_TRUE(empty[2].eq(0).all().item<bool>() && empty[3].eq(0).all().item<bool>());
-}
-
-TEST(GroupNormOnGpu, HasTheSameBitsEveryTimeAndInAnyBatch) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  NormInputs inputs = norm_inputs(at::kBFloat16, {3, 256, 50, 50}).to(test_device());
-  inputs.x = inputs.x.contiguous(at::MemoryFormat::ChannelsLast);
-  const std::vector<at::Tensor> first = norm_results(inputs, 32);
-  for (int run = 0; run < 5; ++run) {
-    const std::vector<at::Tensor> again = norm_results(inputs, 32);
-    for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(again[i].equal(first[i])) << i;
-  }
-  inputs.x = inputs.x.slice(0, 1, 2);
-  inputs.dy = inputs.dy.slice(0, 1, 2);
-  const std::vector<at::Tensor> one = norm_results(inputs, 32);
-  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(one[i].equal(first[i].slice(0, 1, 2))) << i;
-}
-
-// y, the running statistics, and the gradients of x, weight, bias and, where there is one, the
-// residual.
-std::vector<at::Tensor> batch_norm_results(const NormInputs& inputs, const at::Tensor& residual,
-                                           bool relu) {
-  const at::Tensor x = inputs.x.detach().requires_grad_(),
-                   weight = inputs.weight.detach().requires_grad_(),
-                   bias = inputs.bias.detach().requires_grad_(),
-                   running_mean = torch::zeros_like(weight), running_var = torch::ones_like(weight);
-  BatchNorm norm = {.weight = weight,
-                    .bias = bias,
-                    .running_mean = running_mean,
-                    .running_var = running_var,
-                    .relu = relu};
-  std::vector<at::Tensor> leaves = {x, weight, bias};
-  if (residual.defined()) {
-    norm.residual = residual.detach().requires_grad_();
-    leaves.push_back(norm.residual);
-  }
-  const at::Tensor y = batch_norm_relu(x, norm);
-  std::vector<at::Tensor> results = {y.detach(), running_mean, running_var};
-  for (const at::Tensor& gradient : torch::autograd::grad({y}, leaves, {inputs.dy})) {
-    results.push_back(gradient);
-  }
+// y and the gradients of what it is made of: x, a bias and a residual, and dy.
+Tensors bias_relu_results(const Tensors& x, const After& after) {
+  Tensors leaves = {x[0].detach().requires_grad_()};
+  BiasRelu what = {.relu = after.relu};
+  if (after.bias) leaves.push_back(what.bias = x[1].detach().requires_grad_());
+  if (after.residual) leaves.push_back(what.residual = x[2].detach().requires_grad_());
+  const at::Tensor y = bias_relu(leaves[0].clone(), what);  // in place
+  Tensors results = torch::autograd::grad({y}, leaves, {x[3]});
+  results.push_back(y.detach());
+  if (after.bias) std::swap(results[1], results.back());
   return results;
 }
 
-// From a pixel of a batch to several chunks of rows; single values, part of a tile, whole tiles.
-const std::vector<std::vector<std::int64_t>> kBatchNormShapes = {
-    {2, 1, 1, 1},     {1, 3, 31, 33},   {3, 8, 50, 51},  {3, 64, 50, 50},
-    {2, 200, 25, 25}, {2, 256, 25, 25}, {2, 2048, 7, 13}};
+void compare_bias_relu(at::ScalarType type, const Shape& shape, at::MemoryFormat format,
+                       const After& after) {
+  SCOPED_TRACE(testing::Message() << type << at::IntArrayRef(shape) << format << after.bias
+                                  << after.residual << after.relu);
+  const auto draw = [&](std::uint64_t seed) {
+    return values(seed, shape, -2, 2).to(type).contiguous(format);
+  };
+  const Tensors inputs = {draw(1), values(3, {shape[1]}, -1, 1).to(computed_type(type)), draw(2),
+                          draw(4)};
+  std::vector<Tolerance> tolerances(4);
+  if (after.bias) tolerances[after.residual ? 3 : 2] = {1e-5, 1e-4};  // its gradient
+  compare(
+      inputs, [&](const Tensors& x) { return bias_relu_results(x, after); }, tolerances);
+}
 
-TEST(BatchNormOnGpu, GivesWhatTheCpuGives) {
-  RETINA_GPU_OR_SKIP();
-  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
-    for (const std::vector<std::int64_t>& shape : kBatchNormShapes) {
+TEST_F(OpsOnGpu, BiasReluHasTheBitsOfTheCpu) {
+  for (const at::ScalarType type : kTypes) {
+    // 3, 36: no whole packs of 16 bytes. One block of threads, and a value less and more.
+    for (const std::int64_t channels : {1, 3, 4, 8, 16, 36, 200}) {
+      for (const std::int64_t pixels : {0, 1, 37, 127, 128, 129, 257}) {
+        for (const auto format : kFormats) {
+          compare_bias_relu(type, {1, channels, pixels, 1}, format, {true, true, true});
+        }
+      }
+      for (int options = 0; options < 8; ++options) {
+        compare_bias_relu(type, {2, channels, 19, 1}, kLast,
+                          {(options & 1) != 0, (options & 2) != 0, (options & 4) != 0});
+      }
+    }
+    // Several chunks of rows; many tiles of columns.
+    for (const Shape& shape : {Shape{1, 1, 32773, 1}, {1, 64, 517, 1}, {1, 2048, 67, 1}}) {
+      compare_bias_relu(type, shape, kLast, {true, false, true});
+    }
+    const at::NoGradGuard no_gradients;
+    compare({values(1, {1, 64, 19, 1}, -2, 2).to(type)}, [](const Tensors& x) {
+      return Tensors{bias_relu(misaligned(x[0]), {.residual = misaligned(x[0])})};
+    });
+  }
+}
+
+TEST_F(OpsOnGpu, BiasReluHidesNoNanInGradientsAndTakesEmptyBatches) {
+  const auto ones = [] { return torch::ones({2, 8, 5, 5}, kGpu).contiguous(kLast); };
+  const at::Tensor x = ones(), dy = ones(), bias = torch::zeros({8}, kGpu);
+  x[0][1][2][3] = std::numeric_limits<float>::quiet_NaN();
+  dy[1][4][2][3] = std::numeric_limits<float>::quiet_NaN();
+  const auto gradients = bias_relu_results({x, bias, x, dy}, {true, false, true});
+  EXPECT_EQ(gradients[0].isnan().sum().item<std::int64_t>(), 1);
+  EXPECT_EQ(gradients[2][1].item<float>(), 50);
+  EXPECT_TRUE(gradients[2][4].isnan().item<bool>());
+  const at::Tensor nothing = x.slice(0, 0, 0);
+  const auto none = bias_relu_results({nothing, bias, nothing, nothing}, {true, false, true});
+  EXPECT_TRUE(none[2].eq(0).all().item<bool>());
+}
+
+// --- Norms ---------------------------------------------------------------------------------------
+
+// Of x, weight, bias and, where there is one, a residual: y and what else it gives.
+using Norm = std::function<Tensors(const Tensors& inputs)>;
+
+Norm group_norm(std::int64_t group_count) {
+  return [=](const Tensors& x) {
+    return Tensors{group_norm_relu(x[0], group_count, x[1], x[2], 1e-5)};
+  };
+}
+Norm batch_norm(bool relu) {
+  return [=](const Tensors& x) {
+    const at::Tensor mean = torch::zeros_like(x[1]), var = torch::ones_like(x[1]);
+    return Tensors{batch_norm_relu(x[0], {.weight = x[1],
+                                          .bias = x[2],
+                                          .running_mean = mean,
+                                          .running_var = var,
+                                          .residual = x.size() > 3 ? x[3] : at::Tensor(),
+                                          .relu = relu}),
+                   mean, var};
+  };
+}
+// LibTorch's, without the ReLU.
+Norm libtorch_group_norm(std::int64_t group_count) {
+  return [=](const Tensors& x) {
+    return Tensors{at::group_norm(x[0], group_count, x[1], x[2], 1e-5)};
+  };
+}
+Tensors libtorch_batch_norm(const Tensors& x) {
+  const at::Tensor mean = torch::zeros_like(x[1]), var = torch::ones_like(x[1]),
+                   y = at::batch_norm(x[0], x[1], x[2], mean, var, /*training=*/true, 0.1, 1e-5,
+                                      /*cudnn_enabled=*/false);
+  return {x.size() > 3 ? y + x[3] : y, mean, var};
+}
+
+Tensors norm_inputs(at::ScalarType type, const Shape& shape, bool has_residual = false) {
+  const at::ScalarType wide = computed_type(type);
+  Tensors inputs = {values(31, shape, -2, 3).to(type), values(33, {shape[1]}, -1, 2).to(wide),
+                    values(34, {shape[1]}, -1, 1).to(wide)};
+  if (has_residual) inputs.push_back(values(35, shape, -1, 1).to(type));
+  return inputs;
+}
+Tensors leaves_of(const Tensors& inputs,
+                  const std::function<at::Tensor(const at::Tensor&)>& change) {
+  Tensors leaves;
+  for (const at::Tensor& input : inputs) leaves.push_back(change(input).detach().requires_grad_());
+  return leaves;
+}
+Tensors on_gpu(const Tensors& inputs) {
+  return leaves_of(inputs, [](const at::Tensor& input) { return input.to(kGpu); });
+}
+// The gradients of the leaves, y, what else the norm gives.
+Tensors results_of(const Norm& norm, const Tensors& leaves, const at::Tensor& dy) {
+  const Tensors given = norm(leaves);
+  Tensors results = torch::autograd::grad({given[0]}, leaves, {dy});
+  results.insert(results.end(), given.begin(), given.end());
+  return results;
+}
+
+// In f64, next to which a GPU's rounding is all there is.
+void compare_norm(const Norm& norm, const Norm& libtorch, bool relu, const Tensors& inputs) {
+  const at::ScalarType type = inputs[0].scalar_type();
+  const auto expected_of = [&](const Tensors& x) {
+    Tensors given = libtorch(x);
+    if (relu) given[0] = given[0].relu();
+    return given;
+  };
+  const Tensors exact =
+      leaves_of(inputs, [](const at::Tensor& input) { return input.to(at::kDouble, false, true); });
+  // Small where the last bits decide what the ReLU lets pass: nothing jumps.
+  const at::Tensor dy =
+      (values(32, inputs[0].sizes().vec(), -1, 1) * libtorch(exact)[0].detach()).to(type);
+  const Tensors expected = results_of(expected_of, exact, dy.to(at::kDouble));
+  for (const char* const memory : {"contiguous", "channels-last", "misaligned"}) {
+    SCOPED_TRACE(memory);
+    const auto format = memory[1] == 'o' ? at::MemoryFormat::Contiguous : kLast;
+    const Tensors found = results_of(
+        norm,
+        leaves_of(inputs,
+                  [&](const at::Tensor& input) {
+                    const at::Tensor there = input.to(kGpu, /*non_blocking=*/false, /*copy=*/true);
+                    if (there.dim() < 4) return there;
+                    return memory[0] == 'm' ? misaligned(there) : there.contiguous(format);
+                  }),
+        dy.to(kGpu));
+    EXPECT_TRUE(found[0].is_contiguous(format) && found[inputs.size()].is_contiguous(format));
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << "result " << i);
+      const bool is_stored = found[i].dim() == 4, is_sum = i == 1 || i == 2;
+      ASSERT_EQ(found[i].scalar_type(), is_stored ? type : inputs[1].scalar_type());
+      // 16 bits differ by a last one where the f32 before them does; the gradients of weight and
+      // bias are sums of up to 30,000 f32 values.
+      const bool is_double = type == at::kDouble, is_16_bit = c10::isReducedFloatingType(type);
+      expect_close(found[i], expected[i],
+                   {is_double                ? 1e-10
+                    : is_16_bit && is_stored ? 8e-3
+                                             : 1e-5,
+                    is_double ? 1e-10
+                    : is_sum  ? 1e-3
+                              : 2e-5});
+    }
+  }
+}
+
+TEST_F(OpsOnGpu, GroupNormGivesWhatLibTorchGives) {
+  struct Sizes {
+    Shape shape;
+    std::int64_t group_count;
+  };
+  // Packs of 4 and more channels; single values; more columns than threads; a channel a group;
+  // chunks of 32 and 128 pixels.
+  std::vector<Sizes> all = {{{2, 16, 83, 100}, 2}, {{1, 3, 83, 100}, 1}};
+  for (const auto& [channels, groups] : {std::pair(256, 32), std::pair(64, 2), std::pair(6, 2),
+                                         std::pair(1536, 3), std::pair(72, 3), std::pair(5, 5)}) {
+    for (const std::int64_t pixels : {1, 31, 33, 129})
+      all.push_back({{2, channels, pixels, 1}, groups});
+  }
+  if (!is_fake_gpu()) all.insert(all.end(), {{{3, 256, 100, 100}, 32}, {{3, 72, 50, 51}, 3}});
+  for (const at::ScalarType type : kTypes) {
+    for (const auto& [shape, groups] : all) {
+      SCOPED_TRACE(testing::Message() << type << at::IntArrayRef(shape) << groups);
+      compare_norm(group_norm(groups), libtorch_group_norm(groups), true, norm_inputs(type, shape));
+    }
+  }
+}
+
+TEST_F(OpsOnGpu, BatchNormGivesWhatLibTorchGives) {
+  // Single values; one column; less than a tile of columns, an uneven number, several; a row, and
+  // several chunks of them. Not two, which may be so near that f32 has no digits of their gradient.
+  std::vector<Shape> shapes = {{3, 1, 1, 1},     {1, 1, 32773, 1}, {1, 3, 39, 1},
+                               {3, 8, 37, 37},   {1, 12, 37, 1},   {1, 64, 517, 1},
+                               {1, 200, 197, 1}, {7, 2048, 1, 1},  {1, 2048, 67, 1}};
+  if (!is_fake_gpu()) shapes.insert(shapes.end(), {{3, 64, 50, 50}, {2, 2048, 7, 13}});
+  for (const at::ScalarType type : kTypes) {
+    for (const Shape& shape : shapes) {
       for (const bool has_residual : {false, true}) {
         for (const bool relu : {false, true}) {
-          NormInputs inputs = norm_inputs(type, shape);
-          const at::Tensor residual =
-              has_residual
-                  ? random_tensor({.seed = 35, .shape = shape, .low = -1, .high = 1}).to(type)
-                  : at::Tensor();
-          // Small where the last bits decide what the ReLU lets pass: nothing jumps.
-          inputs.dy = inputs.dy * batch_norm_results(inputs, residual, false)[0];
-          const NormInputs exact = inputs.exact();
-          const std::vector<at::Tensor> expected = batch_norm_results(
-              exact, has_residual ? residual.to(exact.x.scalar_type()) : residual, relu);
-          for (const char* const memory : {"contiguous", "channels-last", "misaligned"}) {
-            SCOPED_TRACE(testing::Message()
-                         << at::toString(type) << " " << at::IntArrayRef(shape) << ", residual "
-                         << has_residual << ", ReLU " << relu << ", " << memory);
-            NormInputs there = inputs.to(test_device());
-            auto format = at::MemoryFormat::ChannelsLast;
-            if (memory[1] == 'o') format = at::MemoryFormat::Contiguous;
-            there.x = memory[0] == 'm' ? misaligned(there.x) : there.x.contiguous(format);
-            const std::vector<at::Tensor> found = batch_norm_results(
-                there, has_residual ? residual.to(test_device()) : residual, relu);
-            ASSERT_EQ(found.size(), expected.size());
-            EXPECT_TRUE(found[0].is_contiguous(format) && found[3].is_contiguous(format));
-            for (std::size_t i = 0; i < found.size(); ++i) {
-              const bool is_stored = i == 0 || i == 3 || i == 6;
-              ASSERT_EQ(found[i].scalar_type(), is_stored ? type : inputs.weight.scalar_type());
-              // 16 bits differ by a last one where the f32 before them does; the gradients of
-              // weight and bias are sums of up to 30,000 f32 values.
-              const bool is_sum = i == 4 || i == 5;
-              const double relative = type == at::kDouble                                  ? 1e-10
-                                      : c10::isReducedFloatingType(found[i].scalar_type()) ? 8e-3
-                                                                                           : 1e-5;
-              const double absolute = type == at::kDouble ? 1e-10 : is_sum ? 1e-3 : 2e-5;
-              const at::Tensor a = found[i].cpu().to(at::kDouble), b = expected[i].to(at::kDouble);
-              EXPECT_TRUE(a.allclose(b, relative, absolute))
-                  << "result " << i << ": " << (a - b).abs().max().item<double>();
-            }
-          }
+          SCOPED_TRACE(testing::Message()
+                       << type << at::IntArrayRef(shape) << has_residual << relu);
+          compare_norm(batch_norm(relu), libtorch_batch_norm, relu,
+                       norm_inputs(type, shape, has_residual));
         }
       }
     }
   }
 }
 
-TEST(BatchNormOnGpu, LosesNothingToALargeMeanOrAFarValue) {
-  RETINA_GPU_OR_SKIP();
+TEST_F(OpsOnGpu, NormsLoseNothingToALargeMeanOrAFarValue) {
   for (const bool is_far : {false, true}) {
-    NormInputs inputs = norm_inputs(at::kFloat, {2, 256, 50, 50});
-    inputs.x = (inputs.x + 1000).contiguous(at::MemoryFormat::ChannelsLast);
-    if (is_far) inputs.x.slice(2, 0, 1).slice(3, 0, 1).fill_(-1e4);  // the first pixels
-    const at::Tensor expected =
-        at::batch_norm(inputs.x.to(at::kDouble), inputs.weight.to(at::kDouble),
-                       inputs.bias.to(at::kDouble), {}, {}, /*training=*/true, 0.1, 1e-5, false);
-    const at::Tensor found =
-        batch_norm_results(inputs.to(test_device()), {}, false)[0].cpu().to(at::kDouble);
-    EXPECT_TRUE(found.allclose(expected, 1e-5, 6e-5))
-        << is_far << ": " << (found - expected).abs().max().item<double>();
+    Tensors inputs = norm_inputs(at::kFloat, {2, 64, 25, 25});
+    inputs[0] = (inputs[0] + 1000).contiguous(kLast);
+    if (is_far) inputs[0].slice(2, 0, 1).slice(3, 0, 1).fill_(-1e4);  // the first pixels
+    const Tensors exact = leaves_of(inputs, [](const at::Tensor& x) { return x.to(at::kDouble); });
+    expect_close(batch_norm(false)(on_gpu(inputs))[0].detach(),
+                 libtorch_batch_norm(exact)[0].detach(), {1e-5, 6e-5});
+    expect_close(group_norm(8)(on_gpu(inputs))[0].detach(),
+                 libtorch_group_norm(8)(exact)[0].relu().detach(), {1e-5, 6e-5});
   }
 }
 
-TEST(BatchNormOnGpu, HidesNoNanAndTakesEmptyBatches) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  const NormInputs inputs = norm_inputs(at::kBFloat16, {2, 256, 5, 5});
-  inputs.x[1][8][2][3] = std::numeric_limits<double>::quiet_NaN();
-  const at::Tensor y = batch_norm_results(inputs.to(test_device()), {}, true)[0];
-  EXPECT_EQ(y.isnan().sum().item<std::int64_t>(), 2 * 25);
-  EXPECT_TRUE(y.slice(1, 8, 9).isnan().all().item<bool>());
-  const std::vector<at::Tensor> empty =
-      batch_norm_results(norm_inputs(at::kBFloat16, {0, 256, 5, 5}).to(test_device()), {}, true);
-  EXPECT_EQ(empty[3].numel(), 0);
-  EXPECT_TRUE(empty[4].eq(0).all().item<bool>() && empty[5].eq(0).all().item<bool>());
+TEST_F(OpsOnGpu, NormsHideNoNanAndTakeEmptyBatches) {
+  const Tensors inputs = norm_inputs(at::kBFloat16, {2, 256, 5, 5}),
+                empty = norm_inputs(at::kBFloat16, {0, 256, 5, 5});
+  inputs[0][1][8][2][3] = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor of_groups = group_norm(32)(on_gpu(inputs))[0],
+                   of_channels = batch_norm(true)(on_gpu(inputs))[0];
+  EXPECT_EQ(of_groups.isnan().sum().item<std::int64_t>(), 8 * 25);
+  EXPECT_TRUE(of_groups[1].slice(0, 8, 16).isnan().all().item<bool>());
+  EXPECT_EQ(of_channels.isnan().sum().item<std::int64_t>(), 2 * 25);
+  EXPECT_TRUE(of_channels.slice(1, 8, 9).isnan().all().item<bool>());
+  for (const Norm& norm : {group_norm(32), batch_norm(true)}) {
+    const Tensors results = results_of(norm, on_gpu(empty), empty[0].to(kGpu));
+    EXPECT_EQ(results[0].sizes(), empty[0].sizes());
+    EXPECT_TRUE(results[1].eq(0).all().item<bool>() && results[2].eq(0).all().item<bool>());
+  }
 }
 
-TEST(BatchNormOnGpu, HasTheSameBitsEveryTime) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  NormInputs inputs = norm_inputs(at::kBFloat16, {3, 256, 50, 50}).to(test_device());
-  inputs.x = inputs.x.contiguous(at::MemoryFormat::ChannelsLast);
-  const std::vector<at::Tensor> first = batch_norm_results(inputs, inputs.dy, true);
-  for (int run = 0; run < 5; ++run) {
-    const std::vector<at::Tensor> again = batch_norm_results(inputs, inputs.dy, true);
+TEST_F(OpsOnGpu, SumsHaveTheSameBitsEveryTimeAndGroupNormsInAnyBatch) {
+  const Tensors inputs = on_gpu(norm_inputs(at::kBFloat16, {3, 64, 40, 40}, true));
+  const Tensors x = {inputs[0].contiguous(kLast), inputs[1], inputs[2]};
+  const at::Tensor dy = inputs[3].detach();
+  const Tensors heads = {integers(3, {2, 4097}, -2, 4).to(kGpu),
+                         torch::arange(4).remainder(3).to(kGpu),
+                         torch::ones({2}, kGpu),
+                         boxes(1, 4097, at::kFloat).to(kGpu),
+                         boxes(2, 4, at::kFloat).to(kGpu),
+                         values(7, {2, 4097, 3}, -8, 8).to(kGpu, at::kFloat),
+                         values(8, {2, 4097, 4}, -1, 1).to(kGpu, at::kFloat)};
+  const auto all = [&] {
+    Tensors results = results_of(group_norm(8), x, dy);
+    for (const Tensors& more : {results_of(batch_norm(true), inputs, dy),
+                                bias_relu_results({x[0], x[2], x[0], dy}, {true, true, true}),
+                                losses_of(heads, {4097})}) {
+      results.insert(results.end(), more.begin(), more.end());
+    }
+    return results;
+  };
+  const Tensors first = all();
+  for (int run = 0; run < (is_fake_gpu() ? 1 : 5); ++run) {
+    const Tensors again = all();
     for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(again[i].equal(first[i])) << i;
   }
+  const Tensors one =
+      results_of(group_norm(8), {x[0].detach().slice(0, 1, 2).requires_grad_(), x[1], x[2]},
+                 dy.slice(0, 1, 2));
+  for (const std::size_t i : {0, 3}) EXPECT_TRUE(one[i].equal(first[i].slice(0, 1, 2))) << i;
 }
 
-TEST(ImagesOnGpu, HaveTheBitsOfTheCpu) {
-  RETINA_TEST_DEVICE_OR_SKIP();
+TEST_F(OpsOnGpu, BatchNormGivesGradientsToWhatWantsThem) {
+  const Tensors inputs = on_gpu(norm_inputs(at::kFloat, {2, 6, 5, 4}, true));
+  const at::Tensor dy = values(32, {2, 6, 5, 4}, -1, 1).to(kGpu, at::kFloat);
+  const Tensors all = results_of(batch_norm(true), inputs, dy);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensors one;
+    for (const at::Tensor& input : inputs) one.push_back(input.detach());
+    one[i].requires_grad_();
+    const at::Tensor y = batch_norm(true)(one)[0];
+    EXPECT_TRUE(torch::autograd::grad({y}, {one[i]}, {dy})[0].equal(all[i])) << i;
+  }
+}
+
+TEST_F(OpsOnGpu, NormsRefuseToDifferentiateTheirGradients) {
+  for (const Norm& norm : {group_norm(2), batch_norm(true)}) {
+    const Tensors inputs = on_gpu(norm_inputs(at::kFloat, {1, 6, 2, 2}));
+    EXPECT_THROW(torch::autograd::grad({norm(inputs)[0].sum()}, {inputs[0]}, {},
+                                       /*retain_graph=*/true, /*create_graph=*/true),
+                 Error);
+  }
+}
+
+// --- Images --------------------------------------------------------------------------------------
+
+TEST_F(OpsOnGpu, ImagesHaveTheBitsOfTheCpu) {
   for (const bool warped : {false, true}) {
+    TestBatch batch = test_batch(warped);
+    batch.rows[3].source_of[2] = 1e300;
+    batch.rows[4].source_of[0] = std::numeric_limits<double>::quiet_NaN();
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-      const TestBatch batch = test_batch(warped);
-      const PreparedImages wanted = {.padded_width_px = 160, .padded_height_px = 128, .type = type};
-      const at::Tensor expected = prepare_images(batch.block(), batch.table(), wanted);
-      const at::Tensor images =
-          prepare_images(batch.block().to(test_device()), batch.table().to(test_device()), wanted);
-      EXPECT_TRUE(images.cpu().equal(expected)) << warped << at::toString(type);
+      for (const int width : {160, 163}) {
+        SCOPED_TRACE(testing::Message() << warped << type << width);
+        compare({batch.block(), batch.table()}, [&](const Tensors& x) {
+          return Tensors{prepare_images(
+              x[0], x[1], {.padded_width_px = width, .padded_height_px = 129, .type = type})};
+        });
+      }
     }
   }
 }

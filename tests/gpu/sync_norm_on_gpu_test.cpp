@@ -36,8 +36,8 @@ std::vector<at::Tensor> results_on(c10::Device device) {
 }
 
 TEST(SyncNormOnGpu, GivesTheCpusOutputAndGradients) {
-  RETINA_TEST_DEVICE_OR_SKIP();
-  const auto cpu = results_on(c10::kCPU), gpu = results_on(test_device());
+  RETINA_GPU_OR_SKIP();
+  const auto cpu = results_on(c10::kCPU), gpu = results_on(kGpu);
   for (std::size_t i = 0; i < cpu.size(); ++i) {
     EXPECT_TRUE(gpu[i].allclose(cpu[i], 1e-11, 1e-11))
         << i << ": " << (gpu[i] - cpu[i]).abs().max();

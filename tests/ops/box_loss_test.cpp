@@ -1,6 +1,5 @@
 #include "shared/ops/head_losses.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -219,52 +218,6 @@ TEST_F(BoxLoss, IsZeroWithoutBoxes) {
     EXPECT_EQ(none.sums.abs().sum().item<double>(), 0);
     EXPECT_EQ(none.gradients[0].abs().sum().item<double>(), 0);
   }
-}
-
-TEST_F(BoxLoss, OfLevelsIsThatOfAllTheirAnchorsAndGradientsAreWeighted) {
-  const at::Tensor weights = torch::tensor({0.7, -1.3}, at::kDouble);
-  for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou, kCiou}) {
-    const LossSums whole = loss(deltas_, options);
-    const LossSums parts = box_loss({deltas_.slice(1, 0, 4), deltas_.slice(1, 4)}, anchors_, boxes_,
-                                    matches_, weights, options);
-    EXPECT_TRUE(parts.sums.allclose(whole.sums, 1e-14));
-    EXPECT_TRUE(torch::cat(parts.gradients, 1)
-                    .allclose(whole.gradients[0] * weights.view({2, 1, 1}), 1e-14));
-  }
-}
-
-TEST_F(BoxLoss, In16BitIsThatOfTheSameValuesInF32) {
-  const at::Tensor weights = torch::tensor({0.7F, -1.3F});
-  for (const at::ScalarType narrow : {at::kBFloat16, at::kHalf}) {
-    const at::Tensor deltas = deltas_.to(narrow);
-    for (const BoxLossOptions& options : {kL1, kSmoothL1, kGiou, kCiou}) {
-      const auto loss_in = [&](at::ScalarType type) {
-        return box_loss({deltas.to(type)}, anchors_.to(at::kFloat), boxes_.to(at::kFloat), matches_,
-                        weights, options);
-      };
-      const LossSums wide = loss_in(at::kFloat), ours = loss_in(narrow);
-      EXPECT_TRUE(ours.sums.equal(wide.sums));
-      EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(narrow)));
-    }
-  }
-}
-
-TEST_F(BoxLoss, HasTheSameBitsOnAnyNumberOfThreads) {
-  const at::Tensor anchors = random_boxes({.seed = 5, .count = 30000}).to(at::kFloat);
-  const at::Tensor deltas =
-      random_tensor({.seed = 6, .shape = {1, 30000, 4}, .low = -1, .high = 1}).to(at::kFloat);
-  const at::Tensor matches = torch::arange(30000, at::kLong).remainder(3).view({1, -1});
-  const auto sum = [&] {
-    return box_loss({deltas}, anchors, boxes_.to(at::kFloat), matches, torch::ones({1}), kGiou)
-        .sums;
-  };
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  const at::Tensor one = sum();
-  at::set_num_threads(3);
-  const at::Tensor three = sum();
-  at::set_num_threads(threads);
-  EXPECT_TRUE(one.equal(three));
 }
 
 }  // namespace

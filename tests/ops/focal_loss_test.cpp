@@ -1,6 +1,5 @@
 #include "shared/ops/head_losses.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -68,38 +67,6 @@ TEST(FocalLoss, GradientEqualsCentralDifferences) {
   EXPECT_LE((loss_of(logits).gradients[0] - numeric).abs().max().item<double>(), 1e-8);
 }
 
-TEST(FocalLoss, OfLevelsIsThatOfAllTheirAnchors) {
-  const at::Tensor logits = random_tensor({.seed = 9, .shape = {2, 900, 3}, .low = -5, .high = 5});
-  const at::Tensor matches =
-      (random_tensor({.seed = 10, .shape = {2, 900}, .low = -2, .high = 4}).floor()).to(at::kLong);
-  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
-    const at::Tensor all = logits.to(type);
-    const at::Tensor weights =
-        torch::tensor({0.7, -1.3}, type == at::kDouble ? at::kDouble : at::kFloat);
-    const LossSums whole = focal_loss({all}, matches, some_labels(), weights, FocalOptions());
-    const LossSums parts = focal_loss(
-        {all.slice(1, 0, 640), all.slice(1, 640, 641), all.slice(1, 641, 641), all.slice(1, 641)},
-        matches, some_labels(), weights, FocalOptions());
-    EXPECT_TRUE(parts.sums.allclose(whole.sums, type == at::kDouble ? 1e-13 : 1e-6)) << type;
-    EXPECT_TRUE(torch::cat(parts.gradients, 1).equal(whole.gradients[0])) << type;
-  }
-}
-
-TEST(FocalLoss, In16BitIsThatOfTheSameValuesInF32) {
-  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-    SCOPED_TRACE(type);
-    const at::Tensor narrow =
-        random_tensor({.seed = 11, .shape = {2, 900, 5}, .low = -9, .high = 9}).to(type);
-    const at::Tensor matches =
-        (random_tensor({.seed = 12, .shape = {2, 900}, .low = -2, .high = 4}).floor())
-            .to(at::kLong);
-    const LossSums wide = loss_of(narrow.to(at::kFloat), {}, matches),
-                   ours = loss_of(narrow, {}, matches);
-    EXPECT_TRUE(ours.sums.equal(wide.sums));
-    EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(type)));
-  }
-}
-
 // The sums are in f32 or wider: 10000 terms of 9.
 TEST(FocalLoss, OfHalfSumsBeyondItsLargestNumber) {
   const at::Tensor logits = torch::full({1, 10000, 1}, 12, at::kHalf);
@@ -115,21 +82,6 @@ TEST(FocalLoss, ExtremeLogitsStayFinite) {
   // The lost foreground costs alpha * 200, the two false alarms (1 - alpha) * 200 and 90.
   EXPECT_NEAR(loss.sums.item<float>(), 0.25 * 200 + 0.75 * 290, 1e-3);
   EXPECT_TRUE(loss.gradients[0].isfinite().all().item<bool>());
-}
-
-TEST(FocalLoss, HasTheSameBitsOnAnyNumberOfThreads) {
-  const at::Tensor logits =
-      random_tensor({.seed = 5, .shape = {2, 3000, 7}, .low = -6, .high = 6}).to(at::kFloat);
-  const at::Tensor matches =
-      (random_tensor({.seed = 6, .shape = {2, 3000}, .low = -2, .high = 4}).floor()).to(at::kLong);
-  const int threads = at::get_num_threads();
-  at::set_num_threads(1);
-  const LossSums one = loss_of(logits, {}, matches);
-  at::set_num_threads(3);
-  const LossSums three = loss_of(logits, {}, matches);
-  at::set_num_threads(threads);
-  EXPECT_TRUE(one.sums.equal(three.sums));
-  EXPECT_TRUE(one.gradients[0].equal(three.gradients[0]));
 }
 
 // Foreground, background and ignored anchors take different ways through the kernel; f32 has an

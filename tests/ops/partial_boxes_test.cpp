@@ -1,11 +1,10 @@
-#include "shared/ops/partial_boxes.h"
+#include "shared/ops/matcher.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include "shared/ops/atss.h"
-#include "shared/ops/matcher.h"
 #include "tests/ops/test_tensors.h"
 
 namespace retina {

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -126,41 +125,6 @@ TEST_F(QualityLoss, GradientEqualsCentralDifferences) {
   }
 }
 
-TEST_F(QualityLoss, OfLevelsIsThatOfAllTheirAnchors) {
-  const at::Tensor weights = torch::ones({2}, at::kDouble);
-  const auto levels = [](const at::Tensor& all) {
-    return std::vector{all.slice(1, 0, 5), all.slice(1, 5, 5), all.slice(1, 5)};
-  };
-  for (const ClassLossKind kind : kKinds) {
-    const LossSums whole = loss(logits_, kind);
-    const LossSums parts = loss_of_levels(levels(logits_), levels(deltas_), kind, weights);
-    EXPECT_TRUE(parts.sums.allclose(whole.sums, 1e-13));
-    EXPECT_TRUE(torch::cat(parts.gradients, 1).equal(whole.gradients[0]));
-  }
-}
-
-TEST_F(QualityLoss, In16BitIsThatOfTheSameValuesInF32) {
-  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
-    SCOPED_TRACE(type);
-    const at::Tensor logits = logits_.to(type), deltas = deltas_.to(type);
-    for (const ClassLossKind kind : kKinds) {
-      const LossSums wide = loss_of_levels({logits.to(at::kFloat)}, {deltas.to(at::kFloat)}, kind,
-                                           torch::ones({2})),
-                     ours = loss_of_levels({logits}, {deltas}, kind, torch::ones({2}));
-      EXPECT_TRUE(ours.sums.equal(wide.sums));
-      EXPECT_TRUE(ours.gradients[0].equal(wide.gradients[0].to(type)));
-    }
-  }
-}
-
-TEST_F(QualityLoss, InF32IsTheRoundedOneOfF64) {
-  for (const ClassLossKind kind : kKinds) {
-    const LossSums wide = loss(logits_, kind), narrow = loss(logits_.to(at::kFloat), kind);
-    EXPECT_TRUE(narrow.sums.to(at::kDouble).allclose(wide.sums, 1e-6));
-    EXPECT_TRUE(narrow.gradients[0].to(at::kDouble).allclose(wide.gradients[0], 1e-5, 1e-6));
-  }
-}
-
 TEST_F(QualityLoss, ExtremeLogitsStayFinite) {
   for (const ClassLossKind kind : kKinds) {
     for (const float size : {90.F, 200.F}) {
@@ -169,30 +133,6 @@ TEST_F(QualityLoss, ExtremeLogitsStayFinite) {
       EXPECT_TRUE(sums.sums.isfinite().all().item<bool>());
       EXPECT_TRUE(sums.gradients[0].isfinite().all().item<bool>());
     }
-  }
-}
-
-TEST_F(QualityLoss, HasTheSameBitsOnAnyNumberOfThreads) {
-  const at::Tensor logits =
-      random_tensor({.seed = 6, .shape = {1, 30000, 3}, .low = -6, .high = 6}).to(at::kFloat);
-  const std::vector<at::Tensor> deltas = {
-      random_tensor({.seed = 7, .shape = {1, 30000, 4}, .low = -1, .high = 1}).to(at::kFloat)};
-  const at::Tensor anchors = random_boxes({.seed = 8, .count = 30000}).to(at::kFloat),
-                   boxes = boxes_.to(at::kFloat);
-  const at::Tensor matches = torch::arange(30000, at::kLong).remainder(6).sub(2).view({1, -1});
-  for (const ClassLossKind kind : kKinds) {
-    const auto now = [&] {
-      return quality_loss({logits}, {.deltas = deltas, .anchors = anchors, .boxes = boxes}, matches,
-                          labels_, torch::ones({1}), kind);
-    };
-    const int threads = at::get_num_threads();
-    at::set_num_threads(1);
-    const LossSums one = now();
-    at::set_num_threads(3);
-    const LossSums three = now();
-    at::set_num_threads(threads);
-    EXPECT_TRUE(one.sums.equal(three.sums));
-    EXPECT_TRUE(one.gradients[0].equal(three.gradients[0]));
   }
 }
 

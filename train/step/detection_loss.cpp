@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <array>
 
-#include "shared/ops/partial_boxes.h"
-
 namespace retina {
 namespace {
 

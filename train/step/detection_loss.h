@@ -42,7 +42,7 @@ struct BatchTargets {
   at::Tensor labels;   // [G] i64 dense
   at::Tensor offsets;  // [N + 1] i64: image n has boxes offsets[n] to offsets[n + 1] - 1
   at::Tensor counts;   // [N] i64: 1, or 0 for a pad slot: no loss, no gradient
-  // Boxes that are neither objects nor background (partial_boxes.h), as `boxes` and `offsets`;
+  // Boxes that are neither objects nor background (ops/matcher.h), as `boxes` and `offsets`;
   // undefined where the batch has none.
   at::Tensor partial_boxes = {}, partial_offsets = {};
   PixelSize padded = {};  // the images' size, whose anchors are matched; for kAtss

@@ -7,11 +7,6 @@
 #include <cerrno>
 #include <system_error>
 
-#ifdef RETINA_WITH_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
-
 // retina_switch_stack(here, there): keeps the registers that a call must keep on this stack and its
 // pointer in *here, and goes on where `there` was kept. C's longjmp() is no way: it checks that it
 // stays on one stack, and sanitizers watch it.
@@ -83,27 +78,6 @@ namespace {
 
 Fiber* running = nullptr;
 
-// AddressSanitizer wants to know which stack is in use.
-void leave_for([[maybe_unused]] void** kept, [[maybe_unused]] const void* stack,
-               [[maybe_unused]] std::size_t bytes) {
-#ifdef RETINA_WITH_ASAN
-  __sanitizer_start_switch_fiber(kept, stack, bytes);
-#endif
-}
-void arrive([[maybe_unused]] void* kept, [[maybe_unused]] const void** left_stack,
-            [[maybe_unused]] std::size_t* left_bytes) {
-#ifdef RETINA_WITH_ASAN
-  __sanitizer_finish_switch_fiber(kept, left_stack, left_bytes);
-#endif
-}
-
-// What an unfinished body left.
-void forget_frames([[maybe_unused]] const void* stack, [[maybe_unused]] std::size_t bytes) {
-#ifdef RETINA_WITH_ASAN
-  __asan_unpoison_memory_region(stack, bytes);
-#endif
-}
-
 const std::size_t kGuardBytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
 }  // namespace
@@ -126,7 +100,6 @@ void Fiber::start(void (*body)()) {
     ended_ = false;  // run_bodies() takes the next
     return;
   }
-  forget_frames(stack_, kStackBytes);
   void** const frame = reinterpret_cast<void**>(stack_ + kStackBytes) - kFrame;
   std::fill_n(frame, kFrame, nullptr);
   frame[kReturn] = reinterpret_cast<void*>(&run_bodies);
@@ -135,31 +108,21 @@ void Fiber::start(void (*body)()) {
 
 bool Fiber::resume() {
   running = this;
-  void* kept = nullptr;
-  leave_for(&kept, stack_, kStackBytes);
   retina_switch_stack(&outside_, inside_);
-  arrive(kept, nullptr, nullptr);
   return ended_;
 }
 
 void Fiber::run_bodies() {
-  arrive(nullptr, &running->outside_stack_, &running->outside_stack_bytes_);
   for (;;) {
     running->body_();
     running->ended_ = true;
-    running->pause_here();
+    pause();
   }
 }
 
 void Fiber::pause() {
-  running->pause_here();
-}
-
-void Fiber::pause_here() {
-  void* kept = nullptr;
-  leave_for(&kept, outside_stack_, outside_stack_bytes_);
-  retina_switch_stack(&inside_, outside_);
-  arrive(kept, &outside_stack_, &outside_stack_bytes_);
+  Fiber* const self = running;
+  retina_switch_stack(&self->inside_, self->outside_);
 }
 
 }  // namespace retina::emulation

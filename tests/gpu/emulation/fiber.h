@@ -28,14 +28,11 @@ class Fiber {
   static constexpr std::size_t kStackBytes = 64 << 10;
 
   [[noreturn]] static void run_bodies();
-  void pause_here();
 
   char* stack_;
   void (*body_)() = nullptr;
   bool ended_ = false;
   void *inside_ = nullptr, *outside_ = nullptr;  // stack pointers of who does not run
-  const void* outside_stack_ = nullptr;          // for AddressSanitizer
-  std::size_t outside_stack_bytes_ = 0;
 };
 
 }  // namespace retina::emulation

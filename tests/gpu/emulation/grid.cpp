@@ -1,10 +1,10 @@
 #include "tests/gpu/emulation/grid.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <random>
 #include <vector>
 
@@ -23,7 +23,7 @@ namespace {
 constexpr unsigned kWarp = 32, kMostThreads = 1024, kMostBlocksAcross = 65535;
 constexpr std::size_t kMostSharedBytes = 48 << 10;  // of a kernel that asks for no more
 
-std::optional<OtherMemory> other_memory;  // allow_memory()
+MemoryOwner memory_owner = {};
 
 enum class State { kReady, kAtBarrier, kInWarp, kEnded };
 
@@ -49,8 +49,13 @@ struct SharedMemory {
 
 // What is kept of a launch while it runs, and from one launch to the next.
 struct Grid {
-  std::mt19937_64 random;
-  std::function<bool(const uint3&, const dim3&)> wanted;
+  // Another order in each process, unless the environment repeats one.
+  const std::uint64_t seed = [] {
+    const char* const text = std::getenv("RETINA_EMULATION_SEED");
+    return text == nullptr ? std::random_device()() : std::strtoull(text, nullptr, 10);
+  }();
+  std::mt19937_64 random{seed};
+  Blocks wanted;
   std::string error;
   bool has_error = false;
 
@@ -86,7 +91,8 @@ std::string coordinates(const uint3& at) {
 void note_error(const std::string& text) {
   if (grid.has_error) return;
   grid.has_error = true;
-  grid.error = cat(grid.kernel->name, ", block ", coordinates(blockIdx), ": ", text);
+  grid.error = cat(grid.kernel->name, ", block ", coordinates(blockIdx), ": ", text,
+                   " (RETINA_EMULATION_SEED=", grid.seed, ")");
 }
 
 void pause_until_ready(State state, const Place& place) {
@@ -194,11 +200,7 @@ std::vector<uint3> blocks_in_random_order(const dim3& blocks) {
 
 }  // namespace
 
-void set_seed(std::uint64_t seed) {
-  grid.random.seed(seed);
-}
-
-void run_only(std::function<bool(const uint3&, const dim3&)> wanted) {
+void run_only(Blocks wanted) {
   grid.wanted = std::move(wanted);
 }
 
@@ -213,7 +215,7 @@ void launch(const Kernel& kernel, const dim3& blocks, const dim3& block, std::si
   const std::lock_guard lock(one_at_a_time);
   if (grid.has_error) return;
   grid.kernel = &kernel;
-  if (other_memory) other_memory->begin(kernel.name, kernel.stream);
+  memory_owner.begin(kernel.name, kernel.stream);
   launched().insert(kernel.name);
   blockIdx = {};
   if (!is_possible(blocks, block, shared_bytes)) {
@@ -298,8 +300,7 @@ unsigned ballot(unsigned mask, bool holds, const Place& place) {
 void* shared_memory_at(const void* place, std::size_t bytes, std::size_t element_bytes) {
   SharedMemory& shared = grid.shared[place];
   if (shared.memory == nullptr) {
-    shared.memory = std::make_unique<Memory>(Content::kShared,
-                                             Memory::Size{bytes / element_bytes, element_bytes});
+    shared.memory = std::make_unique<Memory>(Kind::kShared, bytes, element_bytes);
   }
   if (shared.block != grid.turn.first_of_block) {
     shared.block = grid.turn.first_of_block;
@@ -314,20 +315,21 @@ void* dynamic_shared_memory_of(std::size_t element_bytes) {
   return shared_memory_at(&grid.dynamic_bytes, grid.dynamic_bytes, element_bytes);
 }
 
-void allow_memory(const OtherMemory& memory) {
-  other_memory = memory;
+void set_memory_owner(const MemoryOwner& owner) {
+  memory_owner = owner;
 }
 
 void check_access(const void* address, std::size_t bytes, Access access) {
   if (!runs || self().fiber->holds(address)) return;
-  if (Memory* const memory = Memory::with(address)) {
-    const std::string problem = memory->problem_of(address, bytes, access, grid.turn);
-    if (!problem.empty()) fail(problem);
-  } else if (other_memory && other_memory->may_use(address, bytes, access)) {
-    return;
-  } else if (access != Access::kRead || !(is_argument(address) || is_constant(address))) {
-    fail("touches memory that no array has");
-  }
+  if (access == Access::kRead && (is_argument(address) || is_constant(address))) return;
+  const auto shared = std::find_if(grid.shared.begin(), grid.shared.end(), [&](const auto& one) {
+    return one.second.memory->holds(address);
+  });
+  const std::string problem =
+      shared != grid.shared.end()
+          ? shared->second.memory->problem_of(address, bytes, access, grid.turn)
+          : memory_owner.problem_of(address, bytes, access, grid.turn);
+  if (!problem.empty()) fail(problem);
 }
 
 }  // namespace retina::emulation

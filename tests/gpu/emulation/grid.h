@@ -1,7 +1,8 @@
 // CUDA's grid of blocks of threads on one thread of a CPU. Blocks run one after the other, in
 // random order; of a block's threads, those that wait for none go on in random order until they
 // wait: at a barrier for the block, at a shuffle for their warp. What a GPU would answer with an
-// error, a deadlock or chance ends the kernel, and take_error() says what and where.
+// error, a deadlock or chance ends the kernel, and take_error() says what and where, and with which
+// RETINA_EMULATION_SEED the order comes again.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +28,9 @@ struct dim3 {
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
-// The order of everything that follows.
-void set_seed(std::uint64_t seed);
 // Of each grid, only the blocks of which it is true; nullptr: all.
-void run_only(std::function<bool(const uint3& block, const dim3& grid)> wanted);
+using Blocks = std::function<bool(const uint3& block, const dim3& grid)>;
+void run_only(Blocks wanted);
 
 // The first error since the last call, or nullptr; the text lives until the next error. Kernels do
 // nothing from an error to this call.
@@ -99,13 +99,14 @@ Element* dynamic_shared_memory() {
   return static_cast<Element*>(dynamic_shared_memory_of(sizeof(Element)));
 }
 
-// Memory besides memory.h's that kernels may use.
-struct OtherMemory {
+// The owner of the device's memory.
+struct MemoryOwner {
   void (*begin)(const char* kernel, const void* stream);  // before a kernel's first access
-  // Whether it is of that memory, which then knows what the kernel does there.
-  bool (*may_use)(const void* address, std::size_t bytes, Access access);
+  // Returns why the running thread must not do this, or "".
+  std::string (*problem_of)(const void* address, std::size_t bytes, Access access,
+                            const Turn& turn);
 };
-void allow_memory(const OtherMemory& memory);
+void set_memory_owner(const MemoryOwner& owner);
 
 // Fails unless the running thread may do this; access.cpp calls it wherever a kernel does.
 void check_access(const void* address, std::size_t bytes, Access access);

@@ -1,9 +1,8 @@
-// Memory that emulated kernels use, and what they may do with it: stay inside, aligned; write no
-// input; read nothing that was not written; and no two threads may touch an element, one of them
-// to write, unless a barrier or the end of a kernel lies between or both do it atomically.
+// Memory that emulated kernels use, and what they may do with it: stay inside, aligned; read
+// nothing that was not written; and no two threads may touch an element, one of them to write,
+// unless a barrier or the end of a kernel lies between or both do it atomically.
 //
-// Kernels are compiled with ThreadSanitizer's instrumentation, whose calls arrive in access.cpp. In
-// the sanitizers' own builds nothing calls here: AddressSanitizer looks at the bounds there.
+// Kernels are compiled with ThreadSanitizer's instrumentation, whose calls arrive in access.cpp.
 #pragma once
 
 #include <cstddef>
@@ -22,35 +21,29 @@ struct Turn {
 
 enum class Access { kRead, kWrite, kAtomic };
 
-// What a kernel finds: an input, which it must not write; a state, which it may change; or nothing
-// yet. Shared memory is forgotten when its block ends.
-enum class Content { kInput, kState, kNothing, kShared };
+// A block's own memory is forgotten when the block ends.
+enum class Kind { kDevice, kShared };
 
 class Memory {
  public:
-  // `misalignment` elements lie between a multiple of 16 bytes and the first.
-  struct Size {
-    std::size_t count, element_bytes, misalignment = 0;
-  };
-  Memory(Content content, Size size);
+  // What is larger is address space, 0, of which only touched pages exist; else garbage.
+  static constexpr std::size_t kSparseBytes = 64 << 20;
+
+  Memory(Kind kind, std::size_t bytes, std::size_t element_bytes);
   ~Memory();
   Memory(const Memory&) = delete;
 
   void* data() const { return data_; }
-  bool is_sparse() const;
   bool holds(const void* address) const {
     const auto* const byte = static_cast<const char*>(address);
     return byte >= data_ && byte < data_ + bytes_;
   }
-  // Why a thread must not do this, or "".
+  // Returns why a thread must not do this, or "".
   std::string problem_of(const void* address, std::size_t bytes, Access access, const Turn& turn);
 
-  // Elements that no kernel has written; 0 where that is not recorded.
-  std::size_t unwritten_count() const;
   void forget_values();  // of shared memory
-
-  // The one that holds `address`, or nullptr. A kernel's accesses are near each other.
-  static Memory* with(const void* address);
+  // Counts all elements as written: somebody else than a kernel wrote some.
+  void set_written() { is_written_ = true; }
 
  private:
   // Who last wrote and read an element; interval 0: nobody.
@@ -60,14 +53,14 @@ class Memory {
     bool atomically;
   };
 
+  std::size_t state_bytes() const;
   std::string conflict(Element& element, Access access, const Turn& turn) const;
 
-  const Content content_;
-  const Size size_;
-  const std::size_t bytes_;
-  void* base_;
+  const Kind kind_;
+  const std::size_t bytes_, element_bytes_;
+  bool is_written_ = false;
   char* data_;
-  Element* elements_;
+  Element* elements_ = nullptr;  // from a kernel's first access on
 };
 
 }  // namespace retina::emulation

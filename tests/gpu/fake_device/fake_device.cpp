@@ -27,6 +27,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <utility>
@@ -62,6 +63,11 @@ struct Event {
   bool has_time = false;
 };
 
+struct Allocation {
+  Block block;
+  emulation::Memory memory;
+};
+
 struct State {
   std::recursive_mutex mutex;
   Faults faults;
@@ -73,7 +79,7 @@ struct State {
   StreamId stream_count = 1;                  // the default one is 0
   std::map<char*, std::size_t> pinned;        // begin -> bytes
   std::map<char*, std::size_t> pinned_freed;  // whose copies are still to be done
-  std::map<char*, Block> device;
+  std::map<char*, std::unique_ptr<Allocation>> device;
   std::int64_t held_bytes = 0, peak_bytes = 0;
 };
 
@@ -85,6 +91,7 @@ State& state() {
 using Lock = std::lock_guard<std::recursive_mutex>;
 
 thread_local StreamId current_stream = 0;
+thread_local std::size_t element_bytes = 1;  // of the tensor that memory is allocated for
 
 bool is_pinned(const void* memory) {
   const char* const at = static_cast<const char*>(memory);
@@ -95,12 +102,12 @@ bool is_pinned(const void* memory) {
 }
 
 // The allocation that has all of it, or nullptr.
-Block* block_of(const void* memory, std::size_t bytes) {
+Allocation* allocation_of(const void* memory, std::size_t bytes) {
   const char* const at = static_cast<const char*>(memory);
   const auto above = state().device.upper_bound(const_cast<char*>(at));
   if (above == state().device.begin()) return nullptr;
-  auto& [begin, block] = *std::prev(above);
-  return at + bytes <= begin + block.bytes ? &block : nullptr;
+  const auto& [begin, found] = *std::prev(above);
+  return at + bytes <= begin + found->block.bytes ? found.get() : nullptr;
 }
 
 void report(const std::string& violation) {
@@ -112,10 +119,11 @@ void report(const std::string& violation) {
 
 void use(const at::Tensor& tensor, const Operation& operation, bool writes) {
   if (!tensor.defined() || !tensor.is_cuda() || tensor.numel() == 0) return;
-  Block* const block = block_of(tensor.const_data_ptr(), 1);
-  if (block == nullptr) return;
-  report(writes ? state().streams.write(*block, operation)
-                : state().streams.read(*block, operation));
+  Allocation* const used = allocation_of(tensor.const_data_ptr(), 1);
+  if (used == nullptr) return;
+  if (writes) used->memory.set_written();
+  report(writes ? state().streams.write(used->block, operation)
+                : state().streams.read(used->block, operation));
 }
 
 bool is_under_way(const char* begin, std::size_t bytes) {
@@ -190,12 +198,10 @@ void check_broken() {
 void free_device(void* memory) {
   const Lock lock(state().mutex);
   const auto found = state().device.find(static_cast<char*>(memory));
-  Block& block = found->second;
+  const Block& block = found->second->block;
   report(state().streams.free(block));
-  std::memset(memory, kNan, block.bytes);
-  state().held_bytes -= static_cast<std::int64_t>(found->second.bytes);
+  state().held_bytes -= static_cast<std::int64_t>(block.bytes);
   state().device.erase(found);
-  std::free(memory);
 }
 
 class DeviceMemory : public c10::DeviceAllocator {
@@ -207,9 +213,14 @@ class DeviceMemory : public c10::DeviceAllocator {
     const bool fails = all.counts.allocations++ == all.faults.out_of_memory_at;
     TORCH_CHECK_WITH(OutOfMemoryError, !fails && all.held_bytes + size <= all.faults.memory_bytes,
                      "CUDA out of memory. Tried to allocate ", bytes, " bytes");
-    void* const memory = std::malloc(std::max<std::size_t>(bytes, 1));
-    std::memset(memory, kNan, bytes);
-    all.device[static_cast<char*>(memory)] = {.bytes = bytes, .home = current_stream};
+    std::unique_ptr<Allocation> made(
+        new Allocation{{.bytes = bytes, .home = current_stream},
+                       {emulation::Kind::kDevice, std::max<std::size_t>(bytes, 1),
+                        std::exchange(element_bytes, 1)}});
+    void* const memory = made->memory.data();
+    const bool is_dense = bytes <= emulation::Memory::kSparseBytes;
+    if (all.faults.only_blocks && is_dense) std::memset(memory, 0, bytes);
+    all.device[static_cast<char*>(memory)] = std::move(made);
     all.held_bytes += size;
     all.peak_bytes = std::max(all.peak_bytes, all.held_bytes);
     return {memory, memory, free_device, kDevice};
@@ -222,7 +233,9 @@ class DeviceMemory : public c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t) override {}
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
     const Lock lock(state().mutex);
-    if (Block* const block = block_of(data.get(), 0)) block->recorded.insert(stream.id());
+    if (Allocation* const used = allocation_of(data.get(), 0)) {
+      used->block.recorded.insert(stream.id());
+    }
   }
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
     const Lock lock(state().mutex);
@@ -407,24 +420,27 @@ void begin_kernel(const char* name, const void* stream) {
   const auto all_but_last = [](const emulation::uint3& block, const emulation::dim3& grid) {
     return block.x + 1 < grid.x || block.y + 1 < grid.y;
   };
-  emulation::run_only(is_broken ? std::function(all_but_last) : nullptr);
+  emulation::run_only(is_broken ? emulation::Blocks(all_but_last) : state().faults.only_blocks);
   ++state().counts.kernels;
 }
 
-bool use_in_kernel(const void* address, std::size_t bytes, emulation::Access access) {
+std::string use_in_kernel(const void* address, std::size_t bytes, emulation::Access access,
+                          const emulation::Turn& turn) {
   const Lock lock(state().mutex);
-  Block* const block = block_of(address, bytes);
-  if (block == nullptr) return false;
+  Allocation* const used = allocation_of(address, bytes);
+  if (used == nullptr) return "touches memory that no tensor has";
+  Block& block = used->block;
   const bool reads = access == emulation::Access::kRead;
-  const Operation& known = reads ? block->read[kernel.stream] : block->written;
-  if (known.stream == kernel.stream && known.place == kernel.place) return true;
-  report(reads ? state().streams.read(*block, kernel) : state().streams.write(*block, kernel));
-  return true;
+  const Operation& known = reads ? block.read[kernel.stream] : block.written;
+  if (known.stream != kernel.stream || known.place != kernel.place) {
+    report(reads ? state().streams.read(block, kernel) : state().streams.write(block, kernel));
+  }
+  return used->memory.problem_of(address, bytes, access, turn);
 }
 
 struct Registration {
   Registration() {
-    emulation::allow_memory({.begin = begin_kernel, .may_use = use_in_kernel});
+    emulation::set_memory_owner({.begin = begin_kernel, .problem_of = use_in_kernel});
     c10::SetAllocator(c10::kCUDA, &device_memory());
     at::setHostAllocator(c10::kCUDA, new PinnedMemory, 255);
   }
@@ -536,7 +552,7 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
     c10::IValue& value = (*stack)[first + i];
     // An output that is still to get its size may grow.
     const bool is_new = writes_to(i) && value.isTensor() && value.toTensor().is_cuda() &&
-                        value.toTensor().numel() == 0;
+                        value.toTensor().sizes() == at::IntArrayRef{0};
     value = is_new ? at::empty({0}, value.toTensor().options().device(c10::kCPU))
                    : changed(value, on_cpu);
   }
@@ -570,6 +586,7 @@ void run_on_cpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
 at::Tensor empty(c10::IntArrayRef sizes, std::optional<at::ScalarType> type,
                  std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
                  std::optional<at::MemoryFormat> format) {
+  element_bytes = c10::elementSize(type.value_or(at::kFloat));
   return at::detail::empty_generic(sizes, &device_memory(),
                                    c10::DispatchKeySet(c10::DispatchKey::CUDA),
                                    type.value_or(at::kFloat), format);
@@ -578,6 +595,7 @@ at::Tensor empty(c10::IntArrayRef sizes, std::optional<at::ScalarType> type,
 at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                          std::optional<at::ScalarType> type, std::optional<at::Layout>,
                          std::optional<at::Device>, std::optional<bool>) {
+  element_bytes = c10::elementSize(type.value_or(at::kFloat));
   return at::detail::empty_strided_generic(sizes, strides, &device_memory(),
                                            c10::DispatchKeySet(c10::DispatchKey::CUDA),
                                            type.value_or(at::kFloat));

@@ -4,7 +4,9 @@
 // - a copy between page-locked memory and the device that is not waited for is done when an event
 //   behind it is seen done, by chance a few queries later, or when somebody waits for it. Until
 //   then the host's memory must stay as it is, and has nothing that came from the device;
-// - memory is filled with NaN before it is given and when it is freed;
+// - memory is filled with NaN before it is given and when it is freed, but for that of more than
+//   64 MB, which is 0 and takes what is touched;
+// - kernels of our own are emulated, and watched as emulation/memory.h says;
 // - two operations of different streams that use the same memory, one of them to write, without an
 //   event or a wait between them are reported, as is memory that is freed while another stream
 //   than its own may use it (streams.h);
@@ -21,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/gpu/emulation/grid.h"
+
 namespace retina::fake_device {
 
 // What goes wrong: the memory ends, or calls fail from one on, as a broken GPU's do.
@@ -30,6 +34,8 @@ struct Faults {
   std::int64_t broken_from = -1;       // operation number
   // By their launches ("drop"), or "all": their last block does not run.
   std::set<std::string> broken_kernels = {};
+  // Of every kernel, only these blocks run, nullptr: all; then memory is 0, not NaN.
+  emulation::Blocks only_blocks = nullptr;
   std::uint32_t seed = 1;  // of how often an event that is asked is not done yet
 };
 

@@ -88,7 +88,11 @@ TEST_F(OwnKernels, AgreeWithLibTorchInOneLogLine) {
   }
   std::set<std::string> names;
   for (const auto& [name, wrong] : kKernels) names.insert(name);
-  EXPECT_EQ(emulation::launched_kernels(), names) << "each is compared";
+  std::set<std::string> launched = emulation::launched_kernels();
+  for (const char* const of_emulation_test : {"rotate", "count", "reverse"}) {
+    launched.erase(of_emulation_test);
+  }
+  EXPECT_EQ(launched, names) << "each is compared";
 }
 
 // One kernel of each family at a time.

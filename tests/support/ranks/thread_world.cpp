@@ -1,44 +1,134 @@
 #include "tests/support/ranks/thread_world.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
 
 #include "shared/base/error.h"
-#include "tests/support/ranks/thread_meeting.h"
+#include "shared/comm/activity.h"
+#include "shared/comm/element_loops.h"
 
 namespace retina {
-namespace {
-
-class MeetingRank : public ThreadRank {
+// Where ranks meet: one collective at a time, finished by the rank that comes last.
+class ThreadMeeting {
  public:
-  MeetingRank(int rank, const ThreadWorldOptions& options, std::shared_ptr<ThreadMeeting> meeting)
-      : rank_(rank), ring_(options.ring), meeting_(std::move(meeting)) {
-    for (const auto& fault : options.faults) {
-      if (fault.rank == rank) faults_.push_back(fault);
+  // What a rank brings to a collective. The pointers stay valid until `meet` returns.
+  struct Attendance {
+    Operation what = {};
+    void* data = nullptr;
+    const std::string* sent = nullptr;             // gather
+    std::vector<std::string>* received = nullptr;  // gather, on the root
+  };
+
+  explicit ThreadMeeting(int ranks) : places_(static_cast<std::size_t>(ranks)), away_(ranks) {}
+
+  void meet(int rank, const Attendance& mine) {
+    std::unique_lock lock(mutex_);
+    if (!failure_.empty()) throw_failure();
+    Place& place = places_[static_cast<std::size_t>(rank)];
+    RETINA_CHECK(place.state == State::kAway, "rank ", rank, " has left or is used by two threads");
+    place = {.state = State::kHere, .attendance = mine};
+    --away_;
+    ++here_;
+    const std::int64_t number = finished_;
+    conclude_if_settled();
+    changed_.wait(lock, [&] { return finished_ != number || !failure_.empty(); });
+    // A collective that finished did so for everyone, whatever fails later.
+    if (finished_ == number) throw_failure();
+  }
+
+  // Rank `rank` will not come again, as it left or died; later calls for it change nothing.
+  void leave(int rank, const std::string& how) {
+    const std::lock_guard lock(mutex_);
+    Place& place = places_[static_cast<std::size_t>(rank)];
+    if (place.state == State::kGone) return;
+    --(place.state == State::kAway ? away_ : here_);
+    place.state = State::kGone;
+    lost_ += cat(lost_.empty() ? "" : "; ", "rank ", rank, " ", how);
+    conclude_if_settled();
+  }
+
+ private:
+  enum class State { kAway, kHere, kGone };
+  struct Place {
+    State state = State::kAway;
+    Attendance attendance = {};
+  };
+
+  // Only when it is known of every rank whether it comes: the outcome does not depend on timing.
+  void conclude_if_settled() {
+    if (away_ > 0 || here_ == 0 || !failure_.empty()) return;
+    failure_ = problem();
+    if (failure_.empty()) {
+      transfer();
+      for (Place& place : places_) place.state = State::kAway;
+      away_ = std::exchange(here_, 0);
+      ++finished_;
+    }
+    changed_.notify_all();
+  }
+
+  std::string problem() const {
+    if (!lost_.empty()) return cat("collective ", finished_, ": ", lost_);
+    const std::string first = places_[0].attendance.what.describe();
+    for (std::size_t i = 1; i < places_.size(); ++i) {
+      const std::string own = places_[i].attendance.what.describe();
+      if (own != first) return cat("rank ", i, " calls ", own, ", where rank 0 calls ", first);
+    }
+    return "";
+  }
+
+  void transfer() {
+    const Operation& what = places_[0].attendance.what;
+    const auto root = static_cast<std::size_t>(what.root);
+    if (what.kind == CollectiveKind::kGather) {
+      for (const Place& place : places_) {
+        places_[root].attendance.received->push_back(*place.attendance.sent);
+      }
+    }
+    if (what.bytes() == 0) return;  // gather and barrier too: a buffer may be null
+    void* const result = places_[root].attendance.data;
+    if (what.kind != CollectiveKind::kBroadcast) {
+      std::vector<const void*> inputs;
+      for (const Place& place : places_) inputs.push_back(place.attendance.data);
+      reduce_in_order(inputs, result, what.count, what.type, what.reduce);
+    }
+    for (const Place& place : places_) {
+      if (place.attendance.data != result) {
+        std::memcpy(place.attendance.data, result, what.bytes());
+      }
     }
   }
+
+  [[noreturn]] void throw_failure() const {
+    throw Error(ErrorKind::kRankFailure, failure_, "run the same command again");
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Place> places_;
+  int away_, here_ = 0;  // ranks that are neither here nor gone, and that wait
+  std::int64_t finished_ = 0;
+  std::string lost_, failure_;
+};
+
+namespace {
+
+class MeetingRank : public Communicator {
+ public:
+  MeetingRank(int rank, const ThreadWorldOptions& options, std::shared_ptr<ThreadMeeting> meeting)
+      : rank_(rank), options_(options), meeting_(std::move(meeting)) {}
   MeetingRank(const MeetingRank&) = delete;
   MeetingRank& operator=(const MeetingRank&) = delete;
-  ~MeetingRank() override { meeting_->leave(rank_, cat("left after ", describe_calls())); }
+  ~MeetingRank() override { meeting_->leave(rank_, "left"); }
 
   int rank() const override { return rank_; }
-  int size() const override { return ring_.ranks; }
-  int local_rank() const override { return rank_ - first_of_node(); }
+  int size() const override { return options_.ring.ranks; }
+  int local_rank() const override { return rank_ % ranks_per_node(); }
   int local_size() const override {
-    return std::min(ring_.ranks - first_of_node(), ranks_per_node());
-  }
-
-  void advance(double seconds) override {
-    RETINA_CHECK(seconds >= 0 && std::isfinite(seconds), seconds);
-    seconds_ += seconds;
-  }
-  double now_seconds() const override { return seconds_; }
-
-  // The rank's function threw.
-  void fail(const std::string& message) {
-    meeting_->leave(rank_, cat("failed after ", describe_calls(), " (", message, ")"));
+    return std::min(size() - rank_ + local_rank(), ranks_per_node());
   }
 
  protected:
@@ -62,137 +152,53 @@ class MeetingRank : public ThreadRank {
     return all;
   }
   void do_barrier() override { meet({.what = {.kind = CollectiveKind::kBarrier}}); }
-  double clock_seconds() const override { return seconds_; }
 
  private:
   int ranks_per_node() const {
-    return ring_.ranks_per_node == 0 ? ring_.ranks : ring_.ranks_per_node;
-  }
-  int first_of_node() const { return rank_ / ranks_per_node() * ranks_per_node(); }
-  std::string describe_calls() const {
-    return cat(calls_, calls_ == 1 ? " collective" : " collectives");
+    return options_.ring.ranks_per_node == 0 ? size() : options_.ring.ranks_per_node;
   }
 
-  void meet(Attendance mine) {
-    if (dead_) die();
-    mine.sequence = calls_;
-    for (const auto& fault : faults_) {
-      if (fault.collective == calls_) apply(fault, mine);
+  void meet(const ThreadMeeting::Attendance& mine) {
+    for (const RankFault& fault : options_.faults) {
+      if (fault.rank != rank_ || calls_ < fault.collective) continue;
+      meeting_->leave(rank_, "died");
+      throw Error(ErrorKind::kRankFailure, cat("rank ", rank_, ": died, as scripted"));
     }
-    mine.seconds = seconds_;
-    try {
-      seconds_ = meeting_->meet(rank_, mine);
-    } catch (const Error&) {
-      seconds_ = mine.seconds;
-      throw;
-    }
+    meeting_->meet(rank_, mine);
     ++calls_;
   }
 
-  [[noreturn]] void die() const {
-    throw Error(ErrorKind::kRankFailure,
-                cat("rank ", rank_, ": died after ", describe_calls(), ", as scripted"));
-  }
-
-  void apply(const RankFault& fault, Attendance& mine) {
-    switch (fault.kind) {
-      case RankFault::Kind::kDie:
-        dead_ = true;
-        meeting_->leave(rank_, cat("died after ", describe_calls()));
-        die();
-      case RankFault::Kind::kStall:
-        advance(fault.stall_seconds);
-        break;
-      case RankFault::Kind::kSwap:
-        ++mine.sequence;
-        break;
-      case RankFault::Kind::kOtherCount:
-        ++mine.what.count;
-        break;
-    }
-  }
-
   const int rank_;
-  const RingTopology ring_;
+  const ThreadWorldOptions options_;
   const std::shared_ptr<ThreadMeeting> meeting_;
-  std::vector<RankFault> faults_;
   std::int64_t calls_ = 0;
-  double seconds_ = 0;
-  bool dead_ = false;
 };
-
-// What a thread of `run` works on.
-struct Task {
-  std::unique_ptr<ThreadRank> rank = nullptr;
-  const std::function<void(ThreadRank&)>* body = nullptr;
-  RankOutcome outcome = {};
-  pthread_t thread = {};
-};
-
-void* run_rank(void* argument) {
-  auto& task = *static_cast<Task*>(argument);
-  const auto fail = [&](const std::string& message) {
-    task.outcome.failure = std::current_exception();
-    task.outcome.message = message;
-    static_cast<MeetingRank&>(*task.rank).fail(message);
-  };
-  try {
-    (*task.body)(*task.rank);
-  } catch (const std::exception& error) {
-    fail(error.what());
-  } catch (...) {
-    fail("unknown exception");
-  }
-  task.outcome.seconds = task.rank->now_seconds();
-  task.outcome.stats = task.rank->stats();
-  task.rank.reset();  // now, not when all threads have ended: others may wait for this rank
-  return nullptr;
-}
 
 }  // namespace
 
 ThreadWorld::ThreadWorld(const ThreadWorldOptions& options)
-    : options_(options),
-      meeting_(std::make_shared<ThreadMeeting>(options)),
-      taken_(static_cast<std::size_t>(options.ring.ranks)) {
-  RETINA_CHECK(options.ring.ranks >= 1, options.ring.ranks);
-  RETINA_CHECK(options.ring.ranks_per_node >= 0, options.ring.ranks_per_node);
-  for (const auto& fault : options.faults) {
-    RETINA_CHECK(fault.rank >= 0 && fault.rank < options.ring.ranks, "fault of rank ", fault.rank);
-  }
-}
-
-ThreadWorld::~ThreadWorld() = default;
+    : options_(options), meeting_(std::make_shared<ThreadMeeting>(options.ring.ranks)) {}
 
 std::unique_ptr<ThreadRank> ThreadWorld::take(int rank) {
-  RETINA_CHECK(rank >= 0 && rank < options_.ring.ranks, rank);
-  RETINA_CHECK(!taken_[static_cast<std::size_t>(rank)], "rank ", rank, " is taken");
-  taken_[static_cast<std::size_t>(rank)] = true;
   return std::make_unique<MeetingRank>(rank, options_, meeting_);
 }
 
 std::vector<RankOutcome> ThreadWorld::run(const std::function<void(ThreadRank&)>& body) {
-  std::vector<Task> tasks(static_cast<std::size_t>(options_.ring.ranks));
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    tasks[i].rank = take(static_cast<int>(i));
-    tasks[i].body = &body;
+  const auto count = static_cast<std::size_t>(options_.ring.ranks);
+  std::vector<RankOutcome> outcomes(count);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < count; ++i) {
+    threads.emplace_back([&body, &outcome = outcomes[i], rank = take(static_cast<int>(i))] {
+      try {
+        body(*rank);
+      } catch (const std::exception& error) {
+        outcome.failure = std::current_exception();
+        outcome.message = error.what();
+      }
+      outcome.stats = rank->stats();
+    });
   }
-  std::size_t started = 0;
-  while (started < tasks.size() &&
-         pthread_create(&tasks[started].thread, nullptr, run_rank, &tasks[started]) == 0) {
-    ++started;
-  }
-  // Ranks without a thread leave, or the others would wait for them.
-  for (std::size_t i = started; i < tasks.size(); ++i) tasks[i].rank.reset();
-  for (std::size_t i = 0; i < started; ++i) pthread_join(tasks[i].thread, nullptr);
-  if (started < tasks.size()) {
-    throw Error(
-        ErrorKind::kUnavailable,
-        cat("threads: the machine has too few (got ", started, ", want ", tasks.size(), ")"),
-        "raise the limit of processes (ulimit -u) or take fewer ranks");
-  }
-  std::vector<RankOutcome> outcomes;
-  for (auto& task : tasks) outcomes.push_back(std::move(task.outcome));
+  for (std::thread& thread : threads) thread.join();
   return outcomes;
 }
 

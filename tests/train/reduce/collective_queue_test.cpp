@@ -42,8 +42,7 @@ TEST(CollectiveQueue, GivesTheFirstErrorToWhoWaitsAndDropsTheRest) {
 
 // A rank that dies in its queue ends the waiting of all others with its name.
 TEST(CollectiveQueue, ADeadRankEndsTheWaitOfTheOthers) {
-  ThreadWorld world({.ring = {.ranks = kRanks},
-                     .faults = {{.rank = 5, .collective = 3, .kind = RankFault::Kind::kDie}}});
+  ThreadWorld world({.ring = {.ranks = kRanks}, .faults = {{.rank = 5, .collective = 3}}});
   const auto outcomes = world.run([](ThreadRank& comm) {
     std::vector<float> data(64, 1);
     CollectiveQueue queue(comm);
