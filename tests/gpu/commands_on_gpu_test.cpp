@@ -125,7 +125,8 @@ TEST_F(TwoGpus, GiveTheLossesOfOneWithAndWithoutOverlap) {
   const Job job;
   const std::vector<double> one = train(job, "one", 5, "cuda");
   const std::vector<double> two = train_on_two(job, "two", {});
-  const std::vector<double> after = train_on_two(job, "after", {"--overlap-reduce", "off"});
+  write_file_atomically(job / "after.json", R"({"overlap-reduce": "off"})");
+  const std::vector<double> after = train_on_two(job, "after", {"--config", job / "after.json"});
   const std::vector<double> bf16 = train_on_two(job, "bf16", {"--wire", "bf16"});
   ASSERT_EQ(one.size(), 5U);
   ASSERT_EQ(two.size(), 5U);
