@@ -4,9 +4,9 @@
 
 #include "convert/convert.h"
 #include "convert/import/import.h"
-#include "shared/base/cli.h"
 #include "shared/base/program.h"
 #include "shared/base/working_folder.h"
+#include "shared/cli/cli.h"
 #include "shared/model/device.h"
 
 int main(int argc, char** argv) {

@@ -6,9 +6,9 @@
 #include "convert/import/import.h"
 #include "convert/repository.h"
 #include "shared/anchor/anchor_fit.h"
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
-#include "shared/base/foreign_names.h"
+#include "shared/cli/cli.h"
+#include "shared/cli/foreign_names.h"
 
 namespace retina {
 namespace {

@@ -26,10 +26,10 @@
 #include <utility>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/output.h"
+#include "shared/cli/cli.h"
 
 namespace retina {
 

@@ -3,10 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
-#include "shared/base/foreign_names.h"
 #include "shared/base/printable.h"
+#include "shared/cli/cli.h"
+#include "shared/cli/foreign_names.h"
 #include "shared/evaluation/score/box_groups.h"
 #include "shared/image/stretch.h"
 

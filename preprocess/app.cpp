@@ -14,14 +14,14 @@
 #include "preprocess/page/data_page.h"
 #include "preprocess/summary.h"
 #include "preprocess/verify.h"
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
-#include "shared/base/foreign_names.h"
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/program.h"
 #include "shared/base/signals.h"
+#include "shared/cli/cli.h"
+#include "shared/cli/foreign_names.h"
 #include "shared/shard/set_notes.h"
 
 namespace retina {

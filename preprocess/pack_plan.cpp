@@ -15,7 +15,7 @@
 #include "shared/base/log.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

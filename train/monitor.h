@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/progress.h"
+#include "shared/cli/cli.h"
 #include "shared/comm/communicator.h"
 #include "shared/report/report.h"
 #include "train/monitor/metrics_log.h"

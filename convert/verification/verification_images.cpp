@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 
-#include "shared/base/random.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/record_image.h"
 #include "shared/data/sample_source.h"
+#include "shared/numeric/random.h"
 #include "shared/shard/shard_set.h"
 
 namespace retina {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "evaluate/options.h"
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 
 namespace retina {
 

@@ -11,10 +11,10 @@
 #include "shared/base/json.h"
 #include "shared/base/parallel.h"
 #include "shared/base/printable.h"
-#include "shared/base/random.h"
 #include "shared/base/text_table.h"
 #include "shared/evaluation/score/matching.h"
 #include "shared/evaluation/score/metrics_text.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 

@@ -6,7 +6,7 @@
 
 #include "evaluate/model/loaded_model.h"
 #include "evaluate/options.h"
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 #include "shared/comm/communicator.h"
 
 namespace retina {

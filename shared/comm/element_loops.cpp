@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "shared/base/bfloat16.h"
 #include "shared/base/error.h"
-#include "shared/base/float16.h"
+#include "shared/numeric/bfloat16.h"
+#include "shared/numeric/float16.h"
 
 namespace retina {
 namespace {

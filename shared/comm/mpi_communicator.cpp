@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 
-#include "shared/base/bfloat16.h"
 #include "shared/base/error.h"
-#include "shared/base/float16.h"
 #include "shared/base/hash.h"
 #include "shared/comm/communicator.h"
 #include "shared/comm/element_loops.h"
 #include "shared/comm/mpi_library.h"
 #include "shared/comm/mpi_ring.h"
+#include "shared/numeric/bfloat16.h"
+#include "shared/numeric/float16.h"
 
 namespace retina {
 namespace {

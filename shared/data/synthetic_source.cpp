@@ -3,8 +3,8 @@
 #include <variant>
 
 #include "shared/base/error.h"
-#include "shared/base/random.h"
 #include "shared/data/sample_source.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

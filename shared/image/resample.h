@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "shared/base/host_device.h"
+#include "shared/numeric/host_device.h"
 
 namespace retina {
 

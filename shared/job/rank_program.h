@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 #include "shared/comm/communicator.h"
 #include "shared/watch/watch_options.h"
 

@@ -15,9 +15,9 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
-#include "shared/base/random.h"
 #include "shared/model/network_shape.h"
 #include "shared/model/tensor_names.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

@@ -11,7 +11,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
 #include "shared/base/exact_number.h"
-#include "shared/base/float16.h"
+#include "shared/numeric/float16.h"
 
 namespace retina {
 namespace {

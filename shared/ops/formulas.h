@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "shared/base/bfloat16.h"
-#include "shared/base/float16.h"
-#include "shared/base/host_device.h"
+#include "shared/numeric/bfloat16.h"
+#include "shared/numeric/float16.h"
+#include "shared/numeric/host_device.h"
 
 namespace retina {
 

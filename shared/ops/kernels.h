@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "shared/base/random_bits.h"
 #include "shared/image/resample.h"
+#include "shared/numeric/random_bits.h"
 #include "shared/ops/formulas.h"
 #include "shared/ops/loss_kinds.h"
 

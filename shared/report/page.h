@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 
 namespace retina {
 

@@ -1,4 +1,4 @@
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "shared/base/float16.h"
+#include "shared/numeric/float16.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 
 #include "shared/base/error.h"
 #include "shared/base/printable.h"
-#include "shared/base/random.h"
 #include "shared/base/text_encoding.h"
+#include "shared/numeric/random.h"
 #include "tests/support/refusal.h"
 
 namespace retina {

@@ -1,4 +1,4 @@
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "shared/shard/shard_tree.h"
 #include "tests/preprocess/small_classes.h"
 #include "tests/preprocess/small_coco.h"

@@ -16,9 +16,9 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/base/random.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
+#include "shared/numeric/random.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 

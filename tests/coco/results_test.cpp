@@ -9,7 +9,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/bfloat16.h"
-#include "shared/base/float16.h"
-#include "shared/base/random.h"
 #include "shared/comm/communicator.h"
+#include "shared/numeric/bfloat16.h"
+#include "shared/numeric/float16.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 

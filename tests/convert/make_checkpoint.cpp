@@ -1,8 +1,8 @@
 // make-checkpoint: writes a checkpoint of an untrained model, or torchvision's file of one, for
 // tests that need a file.
-#include "shared/base/cli.h"
 #include "shared/base/file.h"
 #include "shared/base/program.h"
+#include "shared/cli/cli.h"
 #include "tests/convert/random_checkpoint.h"
 
 int main(int argc, char** argv) {

@@ -7,10 +7,10 @@
 #include <tuple>
 
 #include "shared/base/cat.h"
-#include "shared/base/random.h"
 #include "shared/model/classifier.h"
 #include "shared/model/network_shape.h"
 #include "shared/model/retinanet.h"
+#include "shared/numeric/random.h"
 #include "tests/convert/pth_writer.h"
 
 namespace retina {

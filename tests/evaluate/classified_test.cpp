@@ -8,10 +8,10 @@
 #include <algorithm>
 
 #include "evaluate/explain/predictions.h"
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
+#include "shared/cli/cli.h"
 #include "shared/image/jpeg.h"
 #include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"

@@ -14,10 +14,10 @@
 #include "evaluate/explain/classification_text.h"
 #include "evaluate/explain/predictions.h"
 #include "evaluate/outcome.h"
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/program.h"
+#include "shared/cli/cli.h"
 
 namespace retina {
 namespace {

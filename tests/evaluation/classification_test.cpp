@@ -14,7 +14,7 @@
 #include "evaluate/explain/classification_text.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/json.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "tests/evaluation/random_set.h"
 
 namespace retina {

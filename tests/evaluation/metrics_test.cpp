@@ -10,9 +10,9 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
-#include "shared/base/random.h"
 #include "shared/evaluation/score/matching.h"
 #include "shared/evaluation/score/metrics_text.h"
+#include "shared/numeric/random.h"
 #include "tests/evaluation/explained_scene.h"
 #include "tests/support/test_folder.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

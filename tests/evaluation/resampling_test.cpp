@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "shared/base/random.h"
 #include "shared/evaluation/score/metrics.h"
+#include "shared/numeric/random.h"
 #include "tests/evaluation/random_set.h"
 
 namespace retina {

@@ -7,9 +7,9 @@
 #include <csignal>
 #include <iostream>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/program.h"
+#include "shared/cli/cli.h"
 #include "tests/fuzz/memory_meter.h"
 
 namespace retina {

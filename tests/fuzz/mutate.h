@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

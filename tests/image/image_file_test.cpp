@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "shared/base/cat.h"
-#include "shared/base/random.h"
 #include "shared/image/orientation.h"
+#include "shared/numeric/random.h"
 #include "tests/support/images/images.h"
 
 namespace retina {

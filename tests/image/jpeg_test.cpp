@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/random.h"
 #include "shared/image/row_reader.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

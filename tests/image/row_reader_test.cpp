@@ -18,8 +18,8 @@
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/base/memory.h"
-#include "shared/base/random.h"
 #include "shared/image/image_file.h"
+#include "shared/numeric/random.h"
 #include "tests/support/images/images.h"
 #include "tests/support/test_folder.h"
 

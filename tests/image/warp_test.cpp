@@ -10,7 +10,7 @@
 #include <numbers>
 #include <vector>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

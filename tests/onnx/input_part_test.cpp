@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shared/base/random.h"
 #include "shared/data/evaluation_plan.h"
 #include "shared/data/sample_source.h"
 #include "shared/image/image.h"
+#include "shared/numeric/random.h"
 #include "shared/onnx/onnx_session.h"
 #include "shared/onnx/parts.h"
 #include "tests/onnx/small_model.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "shared/ops/atss_formulas.h"
 #include "tests/ops/test_tensors.h"
 

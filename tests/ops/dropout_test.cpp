@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "shared/base/error.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "tests/ops/test_tensors.h"
 
 namespace retina {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "shared/base/random.h"
 #include "shared/data/loader.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

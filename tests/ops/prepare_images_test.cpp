@@ -5,9 +5,9 @@
 
 #include <cstring>
 
-#include "shared/base/random.h"
 #include "shared/image/image.h"
 #include "shared/image/warp.h"
+#include "shared/numeric/random.h"
 #include "tests/ops/test_batch.h"
 
 namespace retina {

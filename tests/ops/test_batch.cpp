@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 

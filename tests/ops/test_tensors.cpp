@@ -7,7 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/types.h>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "shared/ops/dispatch.h"
 
 namespace retina {

@@ -1,4 +1,4 @@
-"""The test inputs' random numbers: Philox4x32-10 as in shared/base/random.h, so that the C++ tests
+"""The test inputs' random numbers: Philox4x32-10 as in shared/numeric/random.h, so that the C++ tests
 make the same tensors without a file."""
 
 import numpy as np

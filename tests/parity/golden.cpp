@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "shared/base/error.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "shared/base/cat.h"
-#include "shared/base/random.h"
 #include "shared/image/jpeg.h"
+#include "shared/numeric/random.h"
 #include "tests/preprocess/small_coco.h"
 
 namespace retina {

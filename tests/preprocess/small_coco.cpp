@@ -7,8 +7,8 @@
 
 #include "preprocess/packer.h"
 #include "shared/base/file.h"
-#include "shared/base/random.h"
 #include "shared/image/jpeg.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "shared/base/cat.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

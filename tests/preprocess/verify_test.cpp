@@ -10,7 +10,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "shared/shard/image_index.h"
 #include "shared/shard/record.h"
 #include "shared/shard/shard_set.h"

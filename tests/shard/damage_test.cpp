@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "shared/base/file.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "shared/shard/shard_file.h"
 #include "shared/shard/shard_set.h"
 #include "tests/shard/small_set.h"

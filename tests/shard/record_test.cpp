@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "shared/base/hash.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "tests/shard/small_set.h"
 
 namespace retina {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shared/base/file.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "shared/shard/manifest.h"
 #include "tests/shard/small_set.h"
 #include "tests/support/test_folder.h"

@@ -7,7 +7,7 @@
 
 #include "shared/base/file.h"
 #include "shared/base/hash.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "shared/shard/image_index.h"
 #include "shared/shard/manifest.h"
 #include "shared/shard/quarantine.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "shared/base/error.h"
-#include "shared/base/random.h"
 #include "shared/model/network_shape.h"
+#include "shared/numeric/random.h"
 #include "tests/support/ranks/thread_world.h"
 #include "train/memory_need.h"
 #include "train/trainer.h"

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <optional>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/cli/cli.h"
 
 namespace retina {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/base/random.h"
 #include "shared/image/resize.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shared/anchor/anchor.h"
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 #include "shared/image/resize.h"
 #include "train/plan/training_plan.h"
 

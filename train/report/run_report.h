@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 #include "shared/report/report.h"
 #include "train/monitor/metrics_log.h"
 

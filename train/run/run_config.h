@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/json.h"
 #include "shared/base/output.h"
+#include "shared/cli/cli.h"
 #include "train/schedule/schedule.h"
 
 namespace retina {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/output.h"
 #include "shared/checkpoint/checkpoint.h"
+#include "shared/cli/cli.h"
 #include "shared/coco/categories.h"
 #include "shared/comm/communicator.h"
 #include "train/run/checkpoint_interval.h"

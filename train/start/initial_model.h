@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 #include "shared/comm/communicator.h"
 #include "train/start/options.h"
 

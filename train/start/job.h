@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/loader.h"
 #include "train/run/continuation.h"

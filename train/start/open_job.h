@@ -2,7 +2,7 @@
 // decides what follows from the data.
 #pragma once
 
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 #include "train/start/job.h"
 
 namespace retina {

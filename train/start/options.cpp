@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <utility>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/exact_number.h"
 #include "shared/checkpoint/pretrained.h"
+#include "shared/cli/cli.h"
 #include "shared/data/sample_source.h"
 #include "shared/model/network_shape.h"
 #include "train/run/checkpoint_interval.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/task.h"
+#include "shared/cli/cli.h"
 
 namespace retina {
 

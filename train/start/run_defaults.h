@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shared/anchor/anchor_fit.h"
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 #include "train/start/options.h"
 
 namespace retina {

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
 #include "shared/base/measure.h"
 #include "shared/base/program.h"
+#include "shared/cli/cli.h"
 #include "shared/data/batch.h"
 #include "shared/data/record_image.h"
 #include "shared/evaluation/predict/detect.h"

@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "shared/base/cat.h"
-#include "shared/base/random.h"
 #include "shared/model/device.h"
+#include "shared/numeric/random.h"
 #include "shared/ops/image_upload.h"
 #include "tests/gpu/fake_device/fake_device.h"
 #include "tests/support/ranks/thread_world.h"

@@ -1,8 +1,8 @@
 // render_scenes: the demo's data set, rendered on the spot.
 #include <iostream>
 
-#include "shared/base/cli.h"
 #include "shared/base/program.h"
+#include "shared/cli/cli.h"
 #include "tests/support/scenes/data_set.h"
 
 int main(int argc, char** argv) {

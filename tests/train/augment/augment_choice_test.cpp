@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
+#include "shared/cli/cli.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "shared/base/program.h"
+#include "shared/cli/cli.h"
 #include "shared/data/sample_source.h"
 #include "train/augment/augment_choice.h"
 #include "train/plan/epoch_plan.h"

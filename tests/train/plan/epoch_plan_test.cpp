@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "shared/base/cat.h"
-#include "shared/base/random.h"
 #include "shared/image/resize.h"
+#include "shared/numeric/random.h"
 #include "train/plan/training_plan.h"
 
 namespace retina {

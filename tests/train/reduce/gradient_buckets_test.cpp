@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "shared/base/cat.h"
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "tests/support/ranks/thread_world.h"
 
 namespace retina {

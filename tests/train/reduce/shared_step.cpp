@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "shared/base/error.h"
-#include "shared/base/random.h"
 #include "shared/model/postprocess.h"
+#include "shared/numeric/random.h"
 #include "train/plan/epoch_plan.h"
 #include "train/step/replica.h"
 

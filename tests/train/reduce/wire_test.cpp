@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "shared/base/bfloat16.h"
-#include "shared/base/float16.h"
-#include "shared/base/random.h"
 #include "shared/comm/element_loops.h"
+#include "shared/numeric/bfloat16.h"
+#include "shared/numeric/float16.h"
+#include "shared/numeric/random.h"
 #include "tests/support/ranks/thread_world.h"
 
 namespace retina {

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "shared/cli/cli.h"
 #include "train/run/run_state.h"
 #include "train/start/options.h"
 

@@ -5,10 +5,10 @@
 
 #include <array>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/checkpoint/pretrained.h"
+#include "shared/cli/cli.h"
 #include "shared/model/network_shape.h"
 #include "tests/support/test_folder.h"
 #include "train/run/run_config.h"

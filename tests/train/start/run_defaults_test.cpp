@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "shared/base/cli.h"
 #include "shared/base/error.h"
+#include "shared/cli/cli.h"
 #include "train/start/recipes.h"
 
 namespace retina {

@@ -8,7 +8,7 @@
 #include <string>
 #include <tuple>
 
-#include "shared/base/random.h"
+#include "shared/numeric/random.h"
 #include "tests/support/operators/operator_log.h"
 #include "train/step/replica.h"
 

@@ -1,4 +1,4 @@
-#include "shared/base/cli.h"
+#include "shared/cli/cli.h"
 
 #include <algorithm>
 #include <boost/program_options.hpp>

@@ -1,8 +1,8 @@
 // The table of options as a page and as JSON.
 #include <sstream>
 
-#include "shared/base/cli.h"
 #include "shared/base/json.h"
+#include "shared/cli/cli.h"
 
 namespace retina {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "shared/base/random_bits.h"
+#include "shared/numeric/random_bits.h"
 
 namespace retina {
 

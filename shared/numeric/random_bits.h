@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "shared/base/host_device.h"
+#include "shared/numeric/host_device.h"
 
 namespace retina {
 

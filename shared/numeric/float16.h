@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "shared/base/bfloat16.h"
-#include "shared/base/host_device.h"
+#include "shared/numeric/bfloat16.h"
+#include "shared/numeric/host_device.h"
 
 namespace retina {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shared/base/host_device.h"
+#include "shared/numeric/host_device.h"
 
 namespace retina {
 
