@@ -45,7 +45,8 @@ bool is_usable(RecordMaker& maker, const PlannedImage& image) {
 
 }  // namespace
 
-std::string changed_images(const PackOptions& options, const PackPlan& plan, const ShardSet& set) {
+std::string changed_images(const ManifestOptions& options, const ImageSource& source,
+                           const PackPlan& plan, const ShardSet& set) {
   std::unordered_map<std::int64_t, const PlannedImage*> image_of;
   for (const PlannedImage& image : plan.images) image_of[image.id] = &image;
   const auto planned = [&](std::int64_t image_id) -> const PlannedImage& {
@@ -56,14 +57,14 @@ std::string changed_images(const PackOptions& options, const PackPlan& plan, con
   };
 
   // A sample of the packed ones, then all quarantined ones.
-  const SourceImages images(options.images_folder(), options.format, options.max_file_bytes());
+  const SourceImages images(source);
   for (std::size_t i = 0; i < std::min(kSampledImages, set.index().size()); ++i) {
     const PlannedImage& image = planned(set.index()[i].image_id);
     if (is_another_image(images, image.file_name, set, i)) {
       return cat(escaped(image.file_name), " is now a different image");
     }
   }
-  RecordMaker maker(options);
+  RecordMaker maker(options, source);
   std::size_t usable_count = 0;
   std::string first;
   for (const QuarantinedImage& bad : set.read_quarantine()) {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <string>
 
-#include "preprocess/options.h"
 #include "preprocess/pack_plan.h"
 #include "shared/shard/shard_set.h"
 
@@ -18,6 +17,7 @@ inline constexpr std::size_t kSampledImages = 32;
 // Says how they differ from a finished set's; empty: not at all. All images that were quarantined
 // are tried again; of the packed ones a sample is compared whose files are still there (a finished
 // set does not need them).
-std::string changed_images(const PackOptions& options, const PackPlan& plan, const ShardSet& set);
+std::string changed_images(const ManifestOptions& options, const ImageSource& source,
+                           const PackPlan& plan, const ShardSet& set);
 
 }  // namespace retina

@@ -137,8 +137,10 @@ std::optional<PackPart> PackOptions::part_of() const {
   return PackPart{.number = pair->first, .count = pair->second};
 }
 
-std::uint64_t PackOptions::max_file_bytes() const {
-  return tile_px ? std::numeric_limits<std::uint64_t>::max() : kMaxImageFileBytes;
+ImageSource PackOptions::image_source() const {
+  ImageSource source{.folder = images_folder(), .format = format};
+  if (tile_px) source.max_file_bytes = std::numeric_limits<std::uint64_t>::max();
+  return source;
 }
 
 AnnotationSource PackOptions::annotation_source() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "preprocess/formats/annotation_source.h"
+#include "preprocess/source_images.h"
 #include "shared/shard/manifest.h"
 
 namespace retina {
@@ -75,8 +76,8 @@ struct PackOptions {
   std::optional<TileRule> tile_rule() const;
   // Of --part.
   std::optional<PackPart> part_of() const;
-  // Larger image files are bad; tiles are read by rows from files of any size.
-  std::uint64_t max_file_bytes() const;
+  // Larger image files are bad, but for tiles, which are read by rows from files of any size.
+  ImageSource image_source() const;
   AnnotationSource annotation_source() const;
   // What lists the images, for messages: --annotations, or --images where there are none.
   const std::string& input() const { return annotations.empty() ? images : annotations; }

@@ -23,17 +23,17 @@ namespace {
 // Returns what equal files have in common, by image: their size and a hash; of most, which have a
 // size of their own or are missing, none.
 std::vector<std::optional<std::string>> contents_of(const std::vector<ImageInfo>& images,
-                                                    const PackOptions& options) {
+                                                    const SplitRule& rule) {
   constexpr std::size_t kPieceBytes = 1 << 16;  // large files that differ, do in the middle or end
-  const SourceImages folder(options.images_folder(), options.format, options.max_file_bytes());
+  const SourceImages folder(rule.images);
   std::vector<FoundFile> files(images.size());
-  for_each_parallel(files.size(), options.thread_count(), [&](std::size_t i) {
+  for_each_parallel(files.size(), rule.thread_count, [&](std::size_t i) {
     if (folder.find(images[i].file_name, files[i])) files[i] = {};
   });
   std::unordered_map<std::uint64_t, int> count_of;  // by size
   for (const FoundFile& file : files) ++count_of[file.size_bytes];
   std::vector<std::optional<std::string>> contents(images.size());
-  for_each_parallel(files.size(), options.thread_count(), [&](std::size_t i) {
+  for_each_parallel(files.size(), rule.thread_count, [&](std::size_t i) {
     const auto& [path, size_bytes, name] = files[i];
     if (path.empty() || count_of.at(size_bytes) < 2) return;
     const std::uint64_t end = size_bytes - std::min<std::uint64_t>(size_bytes, kPieceBytes);
@@ -44,10 +44,9 @@ std::vector<std::optional<std::string>> contents_of(const std::vector<ImageInfo>
 }
 
 // By image.
-std::vector<std::string> groups_of(const std::vector<ImageInfo>& images,
-                                   const PackOptions& options) {
+std::vector<std::string> groups_of(const std::vector<ImageInfo>& images, const SplitRule& rule) {
   constexpr std::size_t kLongestName = 4096;  // std::regex takes stack for each character
-  const std::string& by = options.split_by;
+  const std::string& by = rule.by;
   const std::regex pattern(by == "folder" ? "^(.*)/" : by);
   std::vector<std::string> groups;
   bool has_match = by.empty();
@@ -71,7 +70,7 @@ std::vector<std::string> groups_of(const std::vector<ImageInfo>& images,
     }
     return group;
   };
-  const std::vector<std::optional<std::string>> contents = contents_of(images, options);
+  const std::vector<std::optional<std::string>> contents = contents_of(images, rule);
   for (std::size_t i = 0; i < images.size(); ++i) {
     if (!contents[i]) continue;
     const std::string one = whole(groups[i]);
@@ -127,16 +126,16 @@ Annotation PlanBoxes::at(std::size_t i) const {
 }
 
 void keep_side(Instances& instances, PlanBoxes& boxes, std::vector<int>& image_labels,
-               const PackOptions& options) {
-  const auto& [train_share, is_train] = *options.side;
-  const std::vector<std::string> groups = groups_of(instances.images, options);
+               const SplitRule& rule) {
+  const auto& [train_share, is_train] = rule.side;
+  const std::vector<std::string> groups = groups_of(instances.images, rule);
   std::vector<double> places;
   for (const std::string& group : groups) places.push_back(SplitSide::place_of(group));
   const auto [first, last] = std::minmax_element(places.begin(), places.end());
   const bool lacks_training = *first >= train_share,
              lacks_one = lacks_training || *last < train_share;
   const std::string lack =
-      cat(options.input(), ": --split ", shortest(train_share), " leaves no image for the ",
+      cat(rule.input, ": --split ", shortest(train_share), " leaves no image for the ",
           lacks_training ? "training" : "validation", " set");
   if (*first == *last) {
     throw Error(ErrorKind::kConfig,

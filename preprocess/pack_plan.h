@@ -65,14 +65,24 @@ struct PackPlan {
   std::vector<RecordAnnotation> boxes{};  // image by image; a copy of the plan would not own them
 };
 
-// Drops the images that do not belong to options.side, and their boxes or classes (`image_labels`,
-// empty where there are none). An image's group, which stays together, is its file name or what
+// One of the two sets of --split.
+struct SplitRule {
+  SplitSide side{};
+  std::string by{};     // "folder" or a pattern of file names; empty: each name for itself
+  std::string input{};  // what lists the images, for messages
+  ImageSource images{};
+  int thread_count = 1;  // for looking into files
+};
+
+// Drops the images that do not belong to the rule's side, and their boxes or classes
+// (`image_labels`, empty where there are none). An image's group, which stays together, is its file
+// name or what
 // --split-by makes of it; images that are equal, byte for byte, unite their groups. Files that have
 // the size of another one are looked into for that. Where one of the two sets would be empty, the
 // group whose place is nearest to the share goes there, which the log says. Throws kConfig when
 // there is only one group, or --split-by matches no name; else as ImageFolder::find, FileReader.
 void keep_side(Instances& instances, PlanBoxes& boxes, std::vector<int>& image_labels,
-               const PackOptions& options);
+               const SplitRule& rule);
 
 // `image_labels`: of a classification set, the class of each image; else empty. `instances` without
 // annotations, which are in `boxes`.

@@ -85,7 +85,8 @@ std::optional<PackResult> finished_result(const PackOptions& options, const Pack
   std::vector<QuarantinedImage> quarantined;
   const Manifest manifest = with_old_set(options, [&](const ShardSet& set) {
     check_same_input(options.output, set.manifest(), input.begun);
-    const std::string changed = changed_images(options, input.plan, set);
+    const std::string changed =
+        changed_images(options.manifest_options(), options.image_source(), input.plan, set);
     if (!changed.empty()) {
       throw Error(ErrorKind::kConfig,
                   cat(options.output,
@@ -166,7 +167,12 @@ PackInput read_input(const PackOptions& options, bool may_be_finished) {
   }
   Instances& instances = read->instances;
   if (options.side && !may_be_finished) {  // a finished set knows its images
-    keep_side(instances, boxes, read->image_labels, options);
+    keep_side(instances, boxes, read->image_labels,
+              {.side = *options.side,
+               .by = options.split_by,
+               .input = options.input(),
+               .images = options.image_source(),
+               .thread_count = options.thread_count()});
   }
 
   std::vector<std::string>& notes = input.begun.notes;

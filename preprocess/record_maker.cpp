@@ -23,9 +23,9 @@ constexpr int kMaxJpegSidePx = 65500;  // libjpeg's limit
 
 }  // namespace
 
-RecordMaker::RecordMaker(const PackOptions& options)
-    : options_(options.manifest_options()), images_(options.images_folder(), options.format) {
-  if (options_.tile) tiles_.emplace(options);
+RecordMaker::RecordMaker(const ManifestOptions& options, const ImageSource& images)
+    : options_(options), images_(images) {
+  if (options_.tile) tiles_.emplace(options, images);
 }
 
 void RecordMaker::make(const PlannedImage& planned, std::size_t first_tile, const PutRecord& put) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "preprocess/made_record.h"
-#include "preprocess/options.h"
+#include "preprocess/source_images.h"
 #include "preprocess/tile_maker.h"
 #include "shared/image/image.h"
 #include "shared/image/jpeg.h"
@@ -16,7 +16,7 @@ namespace retina {
 // Not thread-safe: one per thread, it keeps the decoder's buffers.
 class RecordMaker {
  public:
-  explicit RecordMaker(const PackOptions& options);
+  RecordMaker(const ManifestOptions& options, const ImageSource& images);
 
   // Reads and checks the image; converts it, turns it upright, makes it smaller or cuts it into
   // tiles when the options ask for that. Gives its record to `put`, in a set of tiles those from

@@ -99,7 +99,7 @@ class SetBuilder {
     // The plan is shuffled: its first images are a fair sample.
     const std::size_t sampled = std::min(kSampled, plan_.images.size());
     double sampled_bytes = 0;
-    const SourceImages images(options_.images_folder(), options_.format);
+    const SourceImages images(options_.image_source());
     for (std::size_t i = 0; i < sampled; ++i) {
       const auto size_bytes = images.size_bytes(plan_.images[i].file_name);
       sampled_bytes += static_cast<double>(size_bytes.value_or(0));
@@ -163,7 +163,7 @@ class SetBuilder {
 
   // An empty folder is what an unmounted one looks like: the images to come would be missing.
   void check_image_folder() const {
-    const SourceImages images(options_.images_folder(), options_.format);
+    const SourceImages images(options_.image_source());
     const bool has_one = std::any_of(
         plan_.images.begin(), plan_.images.end(),
         [&](const PlannedImage& image) { return images.size_bytes(image.file_name).has_value(); });
@@ -187,7 +187,8 @@ class SetBuilder {
     constexpr std::size_t kMaxWaitingBytes = std::size_t{128} << 20;
     const int thread_count = this->thread_count();
     std::vector<RecordMaker> makers;
-    for (int thread = 0; thread < thread_count; ++thread) makers.emplace_back(options_);
+    for (int thread = 0; thread < thread_count; ++thread)
+      makers.emplace_back(begun_.options, options_.image_source());
     OrderedStreams<MadeRecord> work(
         {.first = next_image_,
          .count = plan_.images.size(),

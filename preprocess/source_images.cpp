@@ -57,9 +57,8 @@ std::int64_t modified_ns(const std::string& path) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-SourceImages::SourceImages(const std::string& folder, AnnotationFormat format,
-                           std::uint64_t max_file_bytes)
-    : folder_(folder, max_file_bytes), format_(format) {}
+SourceImages::SourceImages(const ImageSource& source)
+    : folder_(source.folder, source.max_file_bytes), format_(source.format) {}
 
 std::optional<FileProblem> SourceImages::find(const std::string& name, FoundFile& out) const {
   return folder_.find(name, out);

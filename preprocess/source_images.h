@@ -26,11 +26,16 @@ struct SourceImage {
   std::string found_as{};               // the file's name where it is not that of the annotations
 };
 
+// Where the images of a data set are.
+struct ImageSource {
+  std::string folder{};  // that their names are relative to
+  AnnotationFormat format = AnnotationFormat::kCoco;
+  std::uint64_t max_file_bytes = kMaxImageFileBytes;  // a larger file is a problem, "too-large"
+};
+
 class SourceImages {
  public:
-  // A file of more than `max_file_bytes` is a problem, "too-large".
-  SourceImages(const std::string& folder, AnnotationFormat format,
-               std::uint64_t max_file_bytes = kMaxImageFileBytes);
+  explicit SourceImages(const ImageSource& source);
 
   // Reads an image. A problem where ImageFolder::find has one, and for a file that ends before the
   // image ("damaged"). Throws as ImageFolder::find, and kNoInput when the file may not be read.

@@ -96,9 +96,8 @@ std::uint64_t tile_row_bytes(int image_width, const TileRule& rule) {
   return static_cast<std::uint64_t>(image_width) * static_cast<std::uint64_t>(rule.side_px) * 3;
 }
 
-TileMaker::TileMaker(const PackOptions& options)
-    : options_(options.manifest_options()),
-      images_(options.images_folder(), options.format, options.max_file_bytes()) {}
+TileMaker::TileMaker(const ManifestOptions& options, const ImageSource& images)
+    : options_(options), images_(images) {}
 
 std::optional<FileProblem> TileMaker::check_pixels(const PlannedImage& planned,
                                                    const Opened& opened) const {

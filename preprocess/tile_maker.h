@@ -9,7 +9,7 @@
 #include <string>
 
 #include "preprocess/made_record.h"
-#include "preprocess/options.h"
+#include "preprocess/source_images.h"
 #include "preprocess/tile_plan.h"
 #include "shared/image/image.h"
 #include "shared/image/row_reader.h"
@@ -21,7 +21,7 @@ std::uint64_t tile_row_bytes(int image_width, const TileRule& rule);
 
 class TileMaker {
  public:
-  explicit TileMaker(const PackOptions& options);
+  TileMaker(const ManifestOptions& options, const ImageSource& images);
 
   // Gives the image's tiles, those of plan_tiles() from number `first_tile` on, to `put`, or one
   // that says what is wrong with the image. With --check full all of the image is decoded before

@@ -126,7 +126,7 @@ TEST_F(Cifar10, OtherPixelsOrLabelsAreAnotherSet) {
 TEST(SourceImages, APartOfAFileIsAnImage) {
   const TestFolder folder;
   SmallCifar10{folder.path()}.write();
-  const SourceImages images(folder / "cifar", AnnotationFormat::kCifar10);
+  const SourceImages images({.folder = folder / "cifar", .format = AnnotationFormat::kCifar10});
   SourceImage image;
   ASSERT_FALSE(images.read("data_batch_1.bin:4", image));
   EXPECT_EQ(image.bytes.size(), 3072U);
