@@ -3,12 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
-#include <sstream>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
-#include "shared/base/foreign_options.h"
 #include "tests/cli/programs.h"
 #include "tests/support/test_folder.h"
 
@@ -56,30 +53,6 @@ TEST_P(Programs, AnswerTheOptionsOfOtherToolsWithTheirOwn) {
   EXPECT_THAT(learning_rate, HasSubstr("unknown option --learning_rate: "));
   EXPECT_THAT(learning_rate, HasSubstr("--lr"));
   EXPECT_THAT(refusal({GetParam(), "-h"}, 64), HasSubstr("here it is --help"));
-}
-
-// Which options the programs name in the place of others: each must be there.
-TEST_P(Programs, HaveTheOptionsThatTheyAnswerWith) {
-  const auto option_of = [](const std::string& word) {
-    const std::size_t begin = word.find("--");
-    if (begin == std::string::npos) return std::string();
-    return word.substr(
-        begin, word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", begin) - begin);
-  };
-  std::map<std::string, std::string> help;
-  for (const std::string& program : built_programs()) {
-    help[program] = run_process({program, "--help"}).out;
-  }
-  for (const ForeignOption& row : foreign_options()) {
-    std::istringstream words(row.of(GetParam()));
-    std::string program = GetParam();  // or the one that the answer names
-    for (std::string word; words >> word;) {
-      if (word.starts_with("retina-") || word.starts_with("coco-pack")) program = word;
-      const std::string option = option_of(word);
-      if (option.empty() || !help.contains(program)) continue;
-      EXPECT_THAT(help[program], HasSubstr(cat("  ", option))) << row.of(GetParam());
-    }
-  }
 }
 
 TEST_P(Programs, PrintHelpAndVersionsOnStdout) {
