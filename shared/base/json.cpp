@@ -65,8 +65,7 @@ bool JsonView::has(const char* key) const {
 }
 
 JsonView JsonView::at(const char* key) const {
-  if (!value_->IsObject()) fail(cat("got ", show(*value_), ", want an object"));
-  const auto member = value_->FindMember(key);
+  const auto member = wanted(value_->IsObject(), "an object").FindMember(key);
   if (member == value_->MemberEnd()) fail(cat("key \"", key, "\" is missing"));
   return {member->value, cat(place_, ": ", key)};
 }
@@ -76,34 +75,14 @@ JsonView JsonView::at(std::size_t index) const {
   return {(*value_)[static_cast<rapidjson::SizeType>(index)], cat(place_, "[", index, "]")};
 }
 
-std::size_t JsonView::size() const {
-  if (!value_->IsArray()) fail(cat("got ", show(*value_), ", want an array"));
-  return value_->Size();
-}
-
-std::int64_t JsonView::as_int() const {
-  if (!value_->IsInt64()) fail(cat("got ", show(*value_), ", want an integer"));
-  return value_->GetInt64();
-}
-
-std::uint64_t JsonView::as_uint() const {
-  if (!value_->IsUint64()) fail(cat("got ", show(*value_), ", want an integer >= 0"));
-  return value_->GetUint64();
-}
-
-double JsonView::as_double() const {
-  if (!value_->IsNumber()) fail(cat("got ", show(*value_), ", want a number"));
-  return value_->GetDouble();
-}
-
-bool JsonView::as_bool() const {
-  if (!value_->IsBool()) fail(cat("got ", show(*value_), ", want true or false"));
-  return value_->GetBool();
-}
-
 std::string JsonView::as_string() const {
-  if (!value_->IsString()) fail(cat("got ", show(*value_), ", want a string"));
-  return {value_->GetString(), value_->GetStringLength()};
+  const rapidjson::Value& text = wanted(value_->IsString(), "a string");
+  return {text.GetString(), text.GetStringLength()};
+}
+
+const rapidjson::Value& JsonView::wanted(bool is_it, const char* type) const {
+  if (!is_it) fail(cat("got ", show(*value_), ", want ", type));
+  return *value_;
 }
 
 void JsonView::fail(const std::string& problem) const {

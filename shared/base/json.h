@@ -24,20 +24,25 @@ class JsonView {
   bool has(const char* key) const;
   JsonView at(const char* key) const;    // throws if missing
   JsonView at(std::size_t index) const;  // throws if out of range
-  std::size_t size() const;              // of an array; throws for other types
+  std::size_t size() const { return wanted(value_->IsArray(), "an array").Size(); }
   const std::string& place() const { return place_; }
   const rapidjson::Value& raw() const { return *value_; }
 
-  std::int64_t as_int() const;
-  std::uint64_t as_uint() const;
-  double as_double() const;
-  bool as_bool() const;
+  std::int64_t as_int() const { return wanted(value_->IsInt64(), "an integer").GetInt64(); }
+  std::uint64_t as_uint() const {
+    return wanted(value_->IsUint64(), "an integer >= 0").GetUint64();
+  }
+  double as_double() const { return wanted(value_->IsNumber(), "a number").GetDouble(); }
+  bool as_bool() const { return wanted(value_->IsBool(), "true or false").GetBool(); }
   std::string as_string() const;
 
   // Throws Error{kData}: "PLACE: PROBLEM".
   [[noreturn]] void fail(const std::string& problem) const;
 
  private:
+  // Returns the value; throws Error{kData} unless `is_it`, naming the wanted type.
+  const rapidjson::Value& wanted(bool is_it, const char* type) const;
+
   const rapidjson::Value* value_;
   std::string place_;
 };

@@ -141,7 +141,8 @@ std::string decode_text(std::string bytes, EncodingIn where, const std::string& 
   const std::string encoding = iconv_name(name);
   const iconv_t handle = ::iconv_open("UTF-8", encoding.c_str());
   const bool is_known = handle != iconv_t(-1);
-  std::string text(4 * bytes.size(), '\0');
+  // A table, which may be large, is UTF-16: 3 bytes for 2 at most.
+  std::string text((wide.empty() ? 4 : 2) * bytes.size(), '\0');
   char *in = bytes.data(), *out = text.data();
   std::size_t in_left = bytes.size(), out_left = text.size();
   if (is_known) {
