@@ -3,7 +3,6 @@
 #include <linux/magic.h>
 #include <regex.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
@@ -54,6 +53,10 @@ void write_to(const Descriptor& file, const std::string& path, std::string_view 
   throw Error(ErrorKind::kIo, cat(path, ": writing failed (", reason(), ")"), kWriteHint);
 }
 
+Error cannot_create(const std::string& path, const std::string& hint) {
+  return {ErrorKind::kCannotCreate, cat(path, ": cannot be created (", reason(), ")"), hint};
+}
+
 void check_read_back(bool is_equal, const std::string& path) {
   if (is_equal) return;
   throw Error(ErrorKind::kIo, cat(path, ": reads back differently from what was written"),
@@ -98,16 +101,18 @@ void move_into_place(const std::string& temporary, const std::string& path) {
               cat(path, ": cannot be renamed into place (", std::strerror(code), ")"), kWriteHint);
 }
 
-// Runs `verify`. A file written a moment ago that cannot be found is not a missing input: the mount
-// is gone.
-void check_written(const std::string& temporary,
-                   const std::function<void(const std::string&)>& verify) {
+// Verifies the file and moves it into its place. A file written a moment ago that cannot be found
+// is not a missing input: the mount is gone.
+void publish_synced(const std::string& temporary, const std::string& path,
+                    const std::function<void(const std::string&)>& verify) {
   try {
     if (verify) verify(temporary);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoInput) throw;
     throw Error(ErrorKind::kIo, error.what(), kMountHint);
   }
+  move_into_place(temporary, path);
+  sync_path(parent_of(path));
 }
 
 // Returns what `mode` says the path is instead of a regular file; nullptr for a regular file.
@@ -264,9 +269,7 @@ void read_pieces(const std::string& path, const std::function<void(std::string_v
 }
 
 std::string read_start(const std::string& path, std::size_t max_bytes) {
-  std::string bytes(max_bytes, '\0');
-  bytes.resize(FileReader(path).read(bytes.data(), max_bytes));
-  return bytes;
+  return read_part(path, 0, max_bytes);
 }
 
 std::string read_part(const std::string& path, std::uint64_t offset_bytes, std::size_t max_bytes) {
@@ -342,7 +345,7 @@ void check_can_be_folder(const std::string& path, const std::string& option) {
   }
   if (is_folder(there.string())) return;
   throw Error(ErrorKind::kCannotCreate,
-              cat(path, ": cannot create the folder (", there.string(), " is no folder)"),
+              cat(path, ": cannot create the folder (", there.string(), " is not a folder)"),
               cat("choose another ", option));
 }
 
@@ -351,10 +354,10 @@ void make_folder_of(const std::string& path, const std::string& option) {
 }
 
 std::optional<std::uint64_t> free_space_bytes(const std::string& path) {
-  struct statvfs status {};
-  // Mounts that do not know their size report no blocks at all.
-  if (::statvfs(path.c_str(), &status) != 0 || status.f_blocks == 0) return std::nullopt;
-  return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
+  std::error_code code;
+  const fs::space_info space = fs::space(path, code);
+  // Mounts that do not know their size report none at all.
+  return code || space.capacity == 0 ? std::nullopt : std::optional(space.available);
 }
 
 void require_space(const std::string& folder, double needed_bytes, const std::string& option) {
@@ -389,9 +392,7 @@ AtomicFile::AtomicFile(std::string path)
     : path_(std::move(path)),
       temporary_(path_ + ".tmp"),
       file_(temporary_, O_WRONLY | O_CREAT | O_TRUNC) {
-  if (file_) return;
-  throw Error(ErrorKind::kCannotCreate, cat(path_, ": cannot be created (", reason(), ")"),
-              "check that the folder exists and can be written");
+  if (!file_) throw cannot_create(path_, "check that the folder exists and can be written");
 }
 
 AtomicFile::~AtomicFile() {
@@ -421,17 +422,13 @@ void AtomicFile::sync_and_close() {
 
 void AtomicFile::commit(const std::function<void(const std::string&)>& verify) {
   sync_and_close();
-  check_written(temporary_, verify);
-  move_into_place(temporary_, path_);
+  publish_synced(temporary_, path_, verify);
   committed_ = true;
-  sync_path(parent_of(path_));
 }
 
 AppendFile::AppendFile(std::string path, const std::string& option)
     : path_(std::move(path)), file_(path_, O_WRONLY | O_CREAT | O_APPEND) {
-  if (file_) return;
-  throw Error(ErrorKind::kCannotCreate, cat(path_, ": cannot be created (", reason(), ")"),
-              cat("choose another ", option, " or fix its permissions"));
+  if (!file_) throw cannot_create(path_, cat("choose another ", option, " or fix its permissions"));
 }
 
 void AppendFile::append(std::string_view bytes) {
@@ -447,9 +444,7 @@ void AppendFile::sync() {
 void publish_file(const std::string& temporary, const std::string& path,
                   const std::function<void(const std::string&)>& verify) {
   sync_path(temporary);
-  check_written(temporary, verify);
-  move_into_place(temporary, path);
-  sync_path(parent_of(path));
+  publish_synced(temporary, path, verify);
 }
 
 void recover_file(const std::string& path) {

@@ -12,7 +12,7 @@ namespace retina {
 
 struct ForeignContent {
   std::string what{};          // "a Git LFS pointer"
-  std::string cure{};          // the user's next step, a hint; empty if only the reader knows it
+  std::string cure{};          // the user's next step; empty if only the reader knows it
   bool is_torch_save = false;  // weights that retina-convert --import reads
 };
 
@@ -24,17 +24,14 @@ std::optional<ForeignContent> foreign_content(std::string_view start);
 // Studio". Returns nothing for keys that many tools use.
 std::optional<ForeignContent> foreign_json(std::string_view text);
 
-// Returns the kind of a text that does not begin as JSON does, by its first line: "CSV"; or "".
-std::string foreign_text(std::string_view start);
-
 // Returns the tool that made a pickle, by the modules that it names; nothing for unknown ones.
 std::optional<ForeignContent> foreign_model(std::string_view pickle);
 
 // Bytes at either end of a file that file_kind() looks at.
 inline constexpr std::size_t kKindBytes = 1 << 16;
 
-// Recognises a file by `begin` and `end`, its first and last kKindBytes, or all of a shorter one.
-// Returns nothing for unknown kinds, and for a zip that is cut short.
+// Recognises a file, weights above all, by `begin` and `end`, its first and last kKindBytes, or all
+// of a shorter one. Returns nothing for unknown kinds, and for a zip that is cut short.
 std::optional<ForeignContent> file_kind(std::string_view begin, std::string_view end);
 // Calls file_kind() for a file. Throws as read_file.
 std::optional<ForeignContent> file_kind_of(const std::string& path);

@@ -26,11 +26,6 @@ double quota_in(const fs::path& folder) {
   return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// Returns the smaller of two quotas, where 0 means none.
-double smaller(double a, double b) {
-  return a <= 0 || b <= 0 ? std::max(a, b) : std::min(a, b);
-}
-
 }  // namespace
 
 std::vector<std::string> group_folders(const std::string& groups, const std::string& controller,
@@ -58,7 +53,8 @@ std::vector<std::string> group_folders(const std::string& groups, const std::str
 double group_quota(const std::string& groups, const std::string& root) {
   double quota = 0;
   for (const std::string& folder : group_folders(groups, "cpu", root)) {
-    quota = smaller(quota, quota_in(folder));
+    const double own = quota_in(folder);
+    if (own > 0 && (quota == 0 || own < quota)) quota = own;
   }
   return quota;
 }

@@ -34,45 +34,18 @@ std::string show(const rapidjson::Value& value) {
   return escaped({buffer.GetString(), buffer.GetSize()}, 60);
 }
 
-// Builds the document from RapidJSON's events; numbers are converted by exact_number.h.
-class DocumentEvents {
- public:
-  DocumentEvents(rapidjson::Document& document, bool takes_infinities)
-      : document_(document), takes_infinities_(takes_infinities) {}
+// Document whose numbers are converted by exact_number.h.
+struct ExactDocument : rapidjson::Document {
+  bool takes_infinities = false;
 
   bool RawNumber(const char* text, rapidjson::SizeType size, bool) {
     const std::string_view number(text, size);
-    if (number == "-0") return document_.Double(-0.0);
-    if (const auto integer = exact_number<std::int64_t>(number)) return document_.Int64(*integer);
-    if (const auto integer = exact_number<std::uint64_t>(number)) {
-      return document_.Uint64(*integer);
-    }
+    if (number == "-0") return Double(-0.0);
+    if (const auto integer = exact_number<std::int64_t>(number)) return Int64(*integer);
+    if (const auto integer = exact_number<std::uint64_t>(number)) return Uint64(*integer);
     const double real = exact_double(number);
-    return (takes_infinities_ || std::isfinite(real)) && document_.Double(real);
+    return (takes_infinities || std::isfinite(real)) && Double(real);
   }
-  // Numbers arrive as text.
-  bool Int(int) { return false; }
-  bool Uint(unsigned) { return false; }
-  bool Int64(std::int64_t) { return false; }
-  bool Uint64(std::uint64_t) { return false; }
-  bool Double(double) { return false; }
-
-  bool Null() { return document_.Null(); }
-  bool Bool(bool flag) { return document_.Bool(flag); }
-  bool String(const char* text, rapidjson::SizeType size, bool copy) {
-    return document_.String(text, size, copy);
-  }
-  bool Key(const char* text, rapidjson::SizeType size, bool copy) {
-    return document_.Key(text, size, copy);
-  }
-  bool StartObject() { return document_.StartObject(); }
-  bool EndObject(rapidjson::SizeType count) { return document_.EndObject(count); }
-  bool StartArray() { return document_.StartArray(); }
-  bool EndArray(rapidjson::SizeType count) { return document_.EndArray(count); }
-
- private:
-  rapidjson::Document& document_;
-  bool takes_infinities_;
 };
 
 // Calls `write(characters, length)` with the text, converted to UTF-8 if it is not.
@@ -92,8 +65,7 @@ bool JsonView::has(const char* key) const {
 }
 
 JsonView JsonView::at(const char* key) const {
-  if (!value_->IsObject()) fail(cat("got ", show(*value_), ", want an object"));
-  const auto member = value_->FindMember(key);
+  const auto member = wanted(value_->IsObject(), "an object").FindMember(key);
   if (member == value_->MemberEnd()) fail(cat("key \"", key, "\" is missing"));
   return {member->value, cat(place_, ": ", key)};
 }
@@ -103,63 +75,21 @@ JsonView JsonView::at(std::size_t index) const {
   return {(*value_)[static_cast<rapidjson::SizeType>(index)], cat(place_, "[", index, "]")};
 }
 
-std::size_t JsonView::size() const {
-  if (!value_->IsArray()) fail(cat("got ", show(*value_), ", want an array"));
-  return value_->Size();
-}
-
-std::int64_t JsonView::as_int() const {
-  if (!value_->IsInt64()) fail(cat("got ", show(*value_), ", want an integer"));
-  return value_->GetInt64();
-}
-
-std::uint64_t JsonView::as_uint() const {
-  if (!value_->IsUint64()) fail(cat("got ", show(*value_), ", want an integer >= 0"));
-  return value_->GetUint64();
-}
-
-double JsonView::as_double() const {
-  if (!value_->IsNumber()) fail(cat("got ", show(*value_), ", want a number"));
-  return value_->GetDouble();
-}
-
-bool JsonView::as_bool() const {
-  if (!value_->IsBool()) fail(cat("got ", show(*value_), ", want true or false"));
-  return value_->GetBool();
-}
-
 std::string JsonView::as_string() const {
-  if (!value_->IsString()) fail(cat("got ", show(*value_), ", want a string"));
-  return {value_->GetString(), value_->GetStringLength()};
+  const rapidjson::Value& text = wanted(value_->IsString(), "a string");
+  return {text.GetString(), text.GetStringLength()};
+}
+
+const rapidjson::Value& JsonView::wanted(bool is_it, const char* type) const {
+  if (!is_it) fail(cat("got ", show(*value_), ", want ", type));
+  return *value_;
 }
 
 void JsonView::fail(const std::string& problem) const {
   throw Error(ErrorKind::kData, cat(place_, ": ", problem));
 }
 
-JsonFile JsonFile::read(const std::string& path) {
-  return parse(read_text(path), path);
-}
-
 namespace {
-
-// Returns a hint that fixes the error; `rest` is the text from the error on.
-const char* cure_of(rapidjson::ParseErrorCode code, std::string_view rest) {
-  if (rest.empty()) return "the file ends too early; copy it again";
-  switch (code) {
-    case rapidjson::kParseErrorStringInvalidEncoding:
-      return "JSON is UTF-8: save the file as that";
-    case rapidjson::kParseErrorDocumentRootNotSingular:
-      return rest[0] == '{' || rest[0] == '[' ? "put the lines of JSON Lines into one list" : "";
-    case rapidjson::kParseErrorObjectMissName:
-    case rapidjson::kParseErrorValueInvalid:
-      if (rest[0] == '\'') return "JSON wants double quotes: in Python, write it with json.dump()";
-      if (rest[0] == '}' || rest[0] == ']') return "remove the comma before it";
-      return "";
-    default:
-      return "";
-  }
-}
 
 // Passes the text's values to RapidJSON's handler. Throws as JsonFile::parse().
 template <unsigned flags, class Events>
@@ -169,12 +99,12 @@ void parse_events(std::string_view text, const std::string& name, Events& events
   rapidjson::Reader reader;
   const rapidjson::ParseResult result = reader.Parse<flags>(stream, events);
   if (!result.IsError()) return;
-  constexpr std::size_t kStartBytes = 512;  // enough to recognise a file
-  if (const auto foreign = foreign_content(text.substr(0, kStartBytes))) {
+  if (const auto foreign = foreign_content(text.substr(0, 512))) {
     throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->cure);
   }
-  if (const std::string kind = foreign_text(text.substr(mark_bytes, kStartBytes)); !kind.empty()) {
-    throw Error(ErrorKind::kData, cat(name, ": got ", kind, ", want JSON"));
+  const std::string start(text.substr(0, std::min<std::size_t>(text.find_first_of("\r\n"), 512)));
+  if (name_matches(start, "[^][{}]*,[^][{}]*,[^][{}]*")) {
+    throw Error(ErrorKind::kData, cat(name, ": got CSV, want JSON"));
   }
   const rapidjson::ParseErrorCode code = result.Code() == rapidjson::kParseErrorTermination
                                              ? rapidjson::kParseErrorNumberTooBig
@@ -187,55 +117,42 @@ void parse_events(std::string_view text, const std::string& name, Events& events
       cat(name, ": not valid JSON at line ", std::count(before.begin(), before.end(), '\n') + 1,
           ", column ", byte - (before.rfind('\n') + 1) + 1, ", byte ", byte, " (",
           rapidjson::GetParseError_En(code), ")"),
-      cure_of(code, text.substr(byte)));
+      byte == text.size() ? "the file ends too early; copy it again" : "");
+}
+
+// Throws as JsonFile::parse().
+template <unsigned flags>
+rapidjson::Document parse_document(std::string_view text, const std::string& name) {
+  ExactDocument document;
+  document.takes_infinities = flags == kForeignFlags;
+  auto read = [&](rapidjson::Document&) {
+    parse_events<flags>(text, name, document);
+    return true;
+  };
+  document.Populate(read);
+  return std::move(static_cast<rapidjson::Document&>(document));
 }
 
 }  // namespace
 
-template <unsigned flags>
-JsonFile JsonFile::parse_with(std::string_view text, std::string name) {
-  JsonFile file;
-  file.name_ = std::move(name);
-  auto read = [&](rapidjson::Document& document) {
-    DocumentEvents events(document, flags == kForeignFlags);
-    parse_events<flags>(text, file.name_, events);
-    return true;
-  };
-  file.document_.Populate(read);
-  return file;
+JsonFile JsonFile::read(const std::string& path) {
+  return parse(read_text(path), path);
 }
 
 JsonFile JsonFile::parse(std::string_view text, std::string name) {
-  return parse_with<kParseFlags>(text, std::move(name));
+  return {parse_document<kParseFlags>(text, name), name};
 }
 
 JsonFile JsonFile::parse_foreign(std::string_view text, std::string name) {
-  return parse_with<kForeignFlags>(text, std::move(name));
-}
-
-void check_foreign_json(std::string_view text, const std::string& name) {
-  rapidjson::BaseReaderHandler<> nobody;
-  parse_events<kForeignFlags>(text, name, nobody);
+  return {parse_document<kForeignFlags>(text, name), name};
 }
 
 void check_foreign_json_file(const std::string& path) try {
-  check_foreign_json(read_file(path), path);
+  rapidjson::BaseReaderHandler<> nobody;
+  parse_events<kForeignFlags>(read_file(path), path, nobody);
 } catch (const Error& error) {
   if (error.kind() != ErrorKind::kUnavailable) throw;
 } catch (const std::bad_alloc&) {
-}
-
-JsonWriter& JsonWriter::begin_object() {
-  return writer_.StartObject(), *this;
-}
-JsonWriter& JsonWriter::end_object() {
-  return writer_.EndObject(), *this;
-}
-JsonWriter& JsonWriter::begin_array() {
-  return writer_.StartArray(), *this;
-}
-JsonWriter& JsonWriter::end_array() {
-  return writer_.EndArray(), *this;
 }
 
 JsonWriter& JsonWriter::key(std::string_view name) {
@@ -249,33 +166,11 @@ JsonWriter& JsonWriter::value(std::string_view text) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(bool flag) {
-  return writer_.Bool(flag), *this;
-}
-JsonWriter& JsonWriter::value(std::int64_t number) {
-  return writer_.Int64(number), *this;
-}
-JsonWriter& JsonWriter::value(std::uint64_t number) {
-  return writer_.Uint64(number), *this;
-}
-JsonWriter& JsonWriter::null() {
-  return writer_.Null(), *this;
-}
-
 JsonWriter& JsonWriter::value(double number) {
   if (!std::isfinite(number)) return null();
   const std::string text = shortest(number);
   writer_.RawValue(text.data(), text.size(), rapidjson::kNumberType);
   return *this;
-}
-
-JsonWriter& JsonWriter::raw(std::string_view json) {
-  writer_.RawValue(json.data(), json.size(), rapidjson::kObjectType);
-  return *this;
-}
-
-std::string JsonWriter::text() const {
-  return {buffer_.GetString(), buffer_.GetSize()};
 }
 
 namespace {

@@ -24,20 +24,25 @@ class JsonView {
   bool has(const char* key) const;
   JsonView at(const char* key) const;    // throws if missing
   JsonView at(std::size_t index) const;  // throws if out of range
-  std::size_t size() const;              // of an array; throws for other types
+  std::size_t size() const { return wanted(value_->IsArray(), "an array").Size(); }
   const std::string& place() const { return place_; }
   const rapidjson::Value& raw() const { return *value_; }
 
-  std::int64_t as_int() const;
-  std::uint64_t as_uint() const;
-  double as_double() const;
-  bool as_bool() const;
+  std::int64_t as_int() const { return wanted(value_->IsInt64(), "an integer").GetInt64(); }
+  std::uint64_t as_uint() const {
+    return wanted(value_->IsUint64(), "an integer >= 0").GetUint64();
+  }
+  double as_double() const { return wanted(value_->IsNumber(), "a number").GetDouble(); }
+  bool as_bool() const { return wanted(value_->IsBool(), "true or false").GetBool(); }
   std::string as_string() const;
 
   // Throws Error{kData}: "PLACE: PROBLEM".
   [[noreturn]] void fail(const std::string& problem) const;
 
  private:
+  // Returns the value; throws Error{kData} unless `is_it`, naming the wanted type.
+  const rapidjson::Value& wanted(bool is_it, const char* type) const;
+
   const rapidjson::Value* value_;
   std::string place_;
 };
@@ -56,8 +61,8 @@ class JsonFile {
   JsonView root() const { return {document_, name_}; }
 
  private:
-  template <unsigned flags>
-  static JsonFile parse_with(std::string_view text, std::string name);
+  JsonFile(rapidjson::Document document, std::string name)
+      : document_(std::move(document)), name_(std::move(name)) {}
   rapidjson::Document document_;
   std::string name_;
 };
@@ -66,10 +71,8 @@ class JsonFile {
 // version, written by another one.
 JsonFile parse_versioned_json(std::string_view text, const std::string& path, int version);
 
-// Throws as JsonFile::parse_foreign(), without the memory for a document.
-void check_foreign_json(std::string_view text, const std::string& name);
-
-// Checks the file at `path`; passes over one that is larger than memory.
+// Throws as JsonFile::parse_foreign() for the file at `path`, without the memory for a document;
+// passes over one that is larger than memory.
 void check_foreign_json_file(const std::string& path);
 
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // written by Windows editors
@@ -79,27 +82,31 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // written b
 class JsonWriter {
  public:
   JsonWriter() : writer_(buffer_) {}
-  JsonWriter& begin_object();
-  JsonWriter& end_object();
-  JsonWriter& begin_array();
-  JsonWriter& end_array();
+  JsonWriter& begin_object() { return writer_.StartObject(), *this; }
+  JsonWriter& end_object() { return writer_.EndObject(), *this; }
+  JsonWriter& begin_array() { return writer_.StartArray(), *this; }
+  JsonWriter& end_array() { return writer_.EndArray(), *this; }
   JsonWriter& key(std::string_view name);
   JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
-  JsonWriter& value(bool flag);
+  JsonWriter& value(bool flag) { return writer_.Bool(flag), *this; }
   JsonWriter& value(double number);
   JsonWriter& value(int number) { return value(static_cast<std::int64_t>(number)); }
-  JsonWriter& value(std::int64_t number);
-  JsonWriter& value(std::uint64_t number);
-  JsonWriter& null();
+  JsonWriter& value(std::int64_t number) { return writer_.Int64(number), *this; }
+  JsonWriter& value(std::uint64_t number) { return writer_.Uint64(number), *this; }
+  JsonWriter& null() { return writer_.Null(), *this; }
   // Inserts text that is JSON already.
-  JsonWriter& raw(std::string_view json);
+  JsonWriter& raw(std::string_view json) {
+    return writer_.RawValue(json.data(), json.size(), rapidjson::kObjectType), *this;
+  }
   template <class T>
   JsonWriter& field(std::string_view name, const T& content) {
     return key(name).value(content);
   }
-  std::string text() const;         // on one line
-  std::string pretty_text() const;  // indented, ends with a newline
+  // Returns the text on one line.
+  std::string text() const { return {buffer_.GetString(), buffer_.GetSize()}; }
+  // Returns the text indented, with a newline at its end.
+  std::string pretty_text() const;
 
  private:
   rapidjson::StringBuffer buffer_;

@@ -4,11 +4,13 @@
 #include <sys/mman.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <map>
 
 #include "shared/base/descriptor.h"
 #include "shared/base/error.h"
@@ -32,10 +34,8 @@ constexpr std::array<Consequence, 4> kConsequences = {
 }  // namespace
 
 bool means_unsupported(int code) {
-  for (const int known : {EINVAL, ENOTSUP, EOPNOTSUPP, ENOSYS, ENODEV, ENOLCK}) {
-    if (code == known) return true;
-  }
-  return false;
+  constexpr std::array kKnown = {EINVAL, ENOTSUP, EOPNOTSUPP, ENOSYS, ENODEV, ENOLCK};
+  return std::find(kKnown.begin(), kKnown.end(), code) != kKnown.end();
 }
 
 void warn_unsupported(MountAbility ability, const std::string& path, int code) {
@@ -48,27 +48,15 @@ void warn_unsupported(MountAbility ability, const std::string& path, int code) {
 }
 
 std::string network_file_system(const std::string& path) {
-  struct Kind {
-    std::uint32_t type;
-    const char* name;
-  };
   // Magic numbers from statfs(2), the last three from their projects.
-  static constexpr std::array<Kind, 10> kKinds = {{{0x6969, "NFS"},
-                                                   {0x517B, "SMB"},
-                                                   {0xFE534D42, "SMB"},
-                                                   {0xFF534D42, "CIFS"},
-                                                   {0x65735546, "FUSE"},
-                                                   {0x01021997, "9P"},
-                                                   {0x00C36400, "Ceph"},
-                                                   {0x0BD00BD0, "Lustre"},
-                                                   {0x47504653, "GPFS"},
-                                                   {0x19830326, "BeeGFS"}}};
+  static const std::map<std::uint32_t, const char*> kKinds = {
+      {0x6969, "NFS"},      {0x517B, "SMB"},       {0xFE534D42, "SMB"},  {0xFF534D42, "CIFS"},
+      {0x65735546, "FUSE"}, {0x01021997, "9P"},    {0x00C36400, "Ceph"}, {0x0BD00BD0, "Lustre"},
+      {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"}};
   struct statfs status {};
   if (::statfs(path.c_str(), &status) != 0) return "";
-  for (const Kind& kind : kKinds) {
-    if (kind.type == static_cast<std::uint32_t>(status.f_type)) return kind.name;
-  }
-  return "";
+  const auto found = kKinds.find(static_cast<std::uint32_t>(status.f_type));
+  return found == kKinds.end() ? "" : found->second;
 }
 
 bool can_map_files(const std::string& folder) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <sstream>
 #include <string>
 
 #include "shared/base/cat.h"
@@ -27,16 +28,12 @@ bool is_invisible(std::string_view character) {
          (character >= "\u2066" && character <= "\u2069") || character == "\ufeff";
 }
 
-void append_escape(std::string& out, char c) {
+std::string escape_of(char c) {
   constexpr const char* kDigits = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(c);
-  if (c == '\n') {
-    out += "\\n";
-  } else if (c == '\t') {
-    out += "\\t";
-  } else {
-    out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-  }
+  if (c == '\n') return "\\n";
+  if (c == '\t') return "\\t";
+  return {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
 template <class Refuses>
@@ -48,7 +45,7 @@ std::string with_escapes(std::string_view text, std::size_t max_characters,
     const std::size_t length = utf8_length(text);
     const std::string_view character = text.substr(0, length == 0 ? 1 : length);
     if (length == 0 || refuses(character)) {
-      for (const char c : character) append_escape(shown, c);
+      for (const char c : character) shown += escape_of(c);
     } else {
       shown += character;
     }
@@ -108,10 +105,8 @@ std::string as_utf8(std::string_view text) {
 
 std::string library_reason(std::string_view message) {
   std::string reason;
-  while (!message.empty() && reason.size() <= kReasonBytes) {
-    const std::size_t end = message.find('\n');
-    const std::string_view line = message.substr(0, end);
-    message.remove_prefix(end == std::string_view::npos ? message.size() : end + 1);
+  std::istringstream lines{std::string(message)};
+  for (std::string line; reason.size() <= kReasonBytes && std::getline(lines, line);) {
     if (begins_backtrace(line)) break;
     const std::string words = words_of_line(line);
     if (!words.empty()) reason += cat(reason.empty() ? "" : "; ", words);

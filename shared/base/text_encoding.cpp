@@ -4,15 +4,11 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <regex>
-#include <utility>
-#include <vector>
 
 #include "shared/base/error.h"
 #include "shared/base/file.h"
@@ -43,46 +39,16 @@ std::string around(std::string_view text, std::size_t offset) {
   return escaped(shown.substr(0, shown.find_first_of("\r\n", offset - begin + 1)));
 }
 
-constexpr const char* kShiftJis = "CP932";
-
-// Encodings by patterns of their plain_word(), with the name that iconv has for the largest of
-// their family, which browsers take, too: files that say GB2312 have characters of its successors.
-constexpr std::pair<const char*, const char*> kFamilies[] = {
-    {"gb2312|gbk|cp936|windows936|euccn", "GB18030"},
-    {"shiftjis|sjis|windows31j|mskanji", kShiftJis},
-    {"euckr|ksc5601(1987)?", "CP949"}};
-
 // Text that declares one of these byte by byte needs no decoding: it is UTF-8, or a program that
 // held it as UTF-16 wrote it as something else.
 constexpr const char* kUnicode = "utf8(sig)?|(us)?ascii|unicode|utf16([lb]e)?|utf32|ucs[24]";
 
-// Returns iconv's names of what a file calls by the name, the likeliest first.
-std::vector<std::string> names_for_iconv(const std::string& name) {
+// Returns iconv's name of an encoding, for the largest of its family as browsers take it: files
+// that say GB2312 have characters of its successors.
+std::string iconv_name(const std::string& name) {
   const std::string plain = plain_word(name);
-  for (const auto& [pattern, known] : kFamilies) {
-    if (name_matches(plain, pattern)) return {known};
-  }
-  return {name, plain};
-}
-
-// Decodes `bytes` as far as it goes; what could not be decoded stays in them.
-std::string decoded(iconv_t decoder, std::string_view& bytes) {
-  std::string text;
-  std::array<char, 4096> piece{};
-  char* in = const_cast<char*>(bytes.data());  // iconv does not write to it
-  std::size_t in_left = bytes.size();
-  for (char** from = &in;;) {
-    char* out = piece.data();
-    std::size_t out_left = piece.size();
-    const bool is_done = ::iconv(decoder, from, &in_left, &out, &out_left) != std::size_t(-1);
-    const bool is_full = !is_done && errno == E2BIG;
-    text.append(piece.data(), out);
-    if (is_full) continue;
-    if (!is_done || from == nullptr) break;
-    from = nullptr;  // the last letter may still wait for an accent
-  }
-  bytes.remove_prefix(bytes.size() - in_left);
-  return text;
+  if (name_matches(plain, "gb2312|gbk")) return "GB18030";
+  return plain == "shiftjis" ? "CP932" : name;
 }
 
 // Reads the first character of `text`; returns its bytes, or below 1 when it is not UTF-8.
@@ -115,39 +81,16 @@ std::string mapped(std::string_view text, int options, utf8proc_custom_func map)
   return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(size)};
 }
 
-// Says whether `bytes` are UTF-8 that somebody saved below a declaration of something else, which
-// makes `decoded` of it. By chance, text in an encoding of two bytes a character can be UTF-8 of
-// two bytes a character; longer ones do not happen, nor do characters beyond ASCII where each has
-// one byte (but for Shift_JIS's narrow katakana).
+// Returns true if `bytes` are UTF-8 that somebody saved below a declaration of something else,
+// which makes `decoded` of it. By chance, text in an encoding of two bytes a character can be UTF-8
+// of two bytes a character; longer ones do not happen, nor do characters beyond ASCII where each
+// has one byte (but for Shift_JIS's narrow katakana).
 bool is_mislabelled_utf8(std::string_view bytes, const std::string& encoding,
                          std::string_view decoded) {
-  return is_utf8(bytes) && bytes.find('\0') == std::string_view::npos &&
+  return is_utf8(bytes) &&
          (std::any_of(bytes.begin(), bytes.end(),
                       [](char c) { return static_cast<unsigned char>(c) >= 0xE0; }) ||
-          (encoding != kShiftJis && character_count(decoded) == bytes.size()));
-}
-
-std::string decode_from(const std::string& name, const char* how, const std::string& bytes,
-                        const std::string& path) {
-  for (const std::string& known : names_for_iconv(name)) {
-    const iconv_t handle = ::iconv_open("UTF-8", known.c_str());
-    if (handle == iconv_t(-1)) continue;
-    const std::unique_ptr<void, int (*)(iconv_t)> decoder(handle, ::iconv_close);
-    std::string_view rest = bytes;
-    std::string text = decoded(handle, rest);
-    if (is_mislabelled_utf8(bytes, known, text)) return bytes;
-    if (rest.empty()) return text;
-    throw Error(ErrorKind::kData,
-                cat(path, ": line ", line_of(text, text.size()), ": is not ", escaped(name),
-                    ", the encoding that ", how, " (got \"",
-                    around(bytes, bytes.size() - rest.size()), "\")"),
-                kHint);
-  }
-  if (is_utf8(bytes)) return bytes;
-  throw Error(
-      ErrorKind::kData,
-      cat(path, ": declares an encoding that is not known here (got \"", escaped(name), "\")"),
-      kHint);
+          (encoding != "CP932" && character_count(decoded) == bytes.size()));
 }
 
 // Returns the encoding that the text declares, or nothing.
@@ -187,24 +130,34 @@ std::size_t character_count(std::string_view utf8) {
 std::string wide_encoding(std::string_view bytes) {
   using namespace std::string_view_literals;
   if (bytes.starts_with("\xFF\xFE\0\0"sv) || bytes.starts_with("\0\0\xFE\xFF"sv)) return "UTF-32";
-  if (bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF")) return "UTF-16";
-  // Every format that is read here begins with a character of ASCII, behind which is another.
-  const auto is_wide = [&](std::size_t low) {
-    const auto first = static_cast<unsigned char>(bytes[low]);
-    return bytes[1 - low] == '\0' && (first >= ' ' || std::isspace(first) != 0);
-  };
-  if (bytes.size() < 4 || bytes.substr(2).starts_with("\0\0"sv)) return "";
-  return is_wide(0) ? "UTF-16LE" : is_wide(1) ? "UTF-16BE" : "";
+  return bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF") ? "UTF-16" : "";
 }
 
 std::string decode_text(std::string bytes, EncodingIn where, const std::string& path) {
   if (bytes.starts_with("\xEF\xBB\xBF")) return bytes.substr(3);
-  if (const std::string wide = wide_encoding(bytes); !wide.empty()) {
-    return decode_from(wide, "its first bytes tell", bytes, path);
+  const std::string wide = wide_encoding(bytes),
+                    name = wide.empty() ? declared_encoding(bytes, where) : wide;
+  if (wide.empty() && (name.empty() || name_matches(plain_word(name), kUnicode))) return bytes;
+  const std::string encoding = iconv_name(name);
+  const iconv_t handle = ::iconv_open("UTF-8", encoding.c_str());
+  const bool is_known = handle != iconv_t(-1);
+  // A table, which may be large, is UTF-16: 3 bytes for 2 at most.
+  std::string text((wide.empty() ? 4 : 2) * bytes.size(), '\0');
+  char *in = bytes.data(), *out = text.data();
+  std::size_t in_left = bytes.size(), out_left = text.size();
+  if (is_known) {
+    const std::unique_ptr<void, int (*)(iconv_t)> decoder(handle, ::iconv_close);
+    ::iconv(handle, &in, &in_left, &out, &out_left);
+    ::iconv(handle, nullptr, nullptr, &out, &out_left);  // a last letter that waits for an accent
   }
-  const std::string name = declared_encoding(bytes, where);
-  if (name.empty() || name_matches(plain_word(name), kUnicode)) return bytes;
-  return decode_from(name, "it declares", bytes, path);
+  text.resize(text.size() - out_left);
+  if (wide.empty() && is_mislabelled_utf8(bytes, encoding, text)) return bytes;
+  if (is_known && in_left == 0) return text;
+  throw Error(
+      ErrorKind::kData,
+      cat(path, ": line ", line_of(text, text.size()), ": is not ", escaped(name),
+          ", which its beginning declares (got \"", around(bytes, bytes.size() - in_left), "\")"),
+      kHint);
 }
 
 void require_utf8(std::string_view text, const std::string& path, std::size_t line) {

@@ -8,12 +8,12 @@
 
 namespace retina {
 
-// Says whether a spreadsheet would compute a cell with this text; behind apostrophes, too. In CSV
-// such a cell has one more apostrophe before it, which makes it text: who reads the cell takes it
-// off.
+// Returns true if a spreadsheet would compute a cell with this text; behind apostrophes, too. In
+// CSV such a cell has one more apostrophe before it, which makes it text; a reader removes it.
 bool begins_formula(std::string_view text);
 
-// Length of the UTF-8 character that `text` begins with; 0 when it is not one. Not empty.
+// Returns the length of the UTF-8 character that `text`, which is not empty, begins with; 0 if it
+// is not one.
 std::size_t utf8_length(std::string_view text);
 
 bool is_utf8(std::string_view text);
@@ -21,22 +21,20 @@ bool is_utf8(std::string_view text);
 // Counts the characters of UTF-8 text: names need not be ASCII.
 std::size_t character_count(std::string_view utf8);
 
-// Returns "UTF-16", "UTF-32" or the like where a byte order mark or zero bytes at the start of a
-// text tell it, else "".
+// Returns "UTF-16" or "UTF-32" if a byte order mark says so, else "".
 std::string wide_encoding(std::string_view bytes);
 
-// Where a file may say its encoding, beside a byte order mark, which each may have.
+// Place where a file may say its encoding, beside a byte order mark, which each may have.
 enum class EncodingIn {
   kNothing,
   kXml,      // <?xml version="1.0" encoding="GBK"?>
   kComment,  // "# -*- coding: GBK -*-" (PEP 263) among the comments and directives at the top
 };
 
-// `bytes` of the file `path` as UTF-8 without a byte order mark: decoded from UTF-16 or UTF-32 that
-// a mark or zero bytes tell, or from what the file declares, by iconv. Text that declares nothing,
-// and UTF-8 under a name that does not fit it, comes back as it is, UTF-8 or not: see
-// require_utf8(). Throws kData naming the line that is not what the file declares, and where iconv
-// does not know that encoding.
+// Returns `bytes` of the file `path` as UTF-8 without a byte order mark: decoded by iconv from what
+// the mark says or the file declares. Text that declares nothing, and UTF-8 under a name that does
+// not fit it, comes back as it is, UTF-8 or not: see require_utf8(). Throws kData if iconv does not
+// know the encoding, or the bytes are something else.
 std::string decode_text(std::string bytes, EncodingIn where, const std::string& path);
 
 // Throws kData, "PATH: line N: is not UTF-8 (got ...)", unless `text` is UTF-8 without zero bytes.
@@ -46,8 +44,8 @@ void require_utf8(std::string_view text, const std::string& path, std::size_t li
 // Returns `text` with utf8proc's `options` (UTF8PROC_COMPOSE, ...); itself where it is not UTF-8.
 std::string unicode_form(std::string_view text, int options);
 
-// For comparing names whatever their letters' case, in any script. Text that is not UTF-8 comes
-// back as it is.
+// Returns a name for comparisons that ignore case, in any script. Text that is not UTF-8 comes back
+// as it is.
 std::string lower_case(std::string_view utf8);
 
 // Returns a name's letters and digits, those of ASCII in lower case: "x_min", "XMin" and "x min"
@@ -57,7 +55,7 @@ std::string plain_word(std::string_view name);
 // Cuts white space off either end, be it that of ASCII, U+00A0, U+3000 or a byte order mark.
 std::string_view trimmed(std::string_view text);
 
-// RFC 4648, with padding.
+// Encodes by RFC 4648, with padding.
 std::string base64(std::string_view bytes);
 
 }  // namespace retina

@@ -21,15 +21,8 @@ bool is_scheme(std::string_view text) {
          });
 }
 
-// Whole URLs, keyed by their public form.
-struct KeptUrls {
-  std::mutex mutex{};
-  std::map<std::string, std::string> whole{};
-};
-KeptUrls& kept_urls() {
-  static KeptUrls kept;
-  return kept;
-}
+std::mutex g_urls_mutex;
+std::map<std::string, std::string> g_whole_urls;  // by their public form; guarded by g_urls_mutex
 
 }  // namespace
 
@@ -53,9 +46,8 @@ std::string public_url(std::string_view text) {
 std::string keep_secrets(const std::string& text) {
   std::string shown = public_url(text);
   if (shown == text) return shown;
-  KeptUrls& kept = kept_urls();
-  const std::lock_guard lock(kept.mutex);
-  const auto [place, is_new] = kept.whole.emplace(shown, text);
+  const std::lock_guard lock(g_urls_mutex);
+  const auto [place, is_new] = g_whole_urls.emplace(shown, text);
   if (!is_new && place->second != text) {
     throw Error(ErrorKind::kUsage,
                 cat(shown, ": is given with different queries, user names or passwords"),
@@ -65,10 +57,9 @@ std::string keep_secrets(const std::string& text) {
 }
 
 std::string with_secrets(const std::string& text) {
-  KeptUrls& kept = kept_urls();
-  const std::lock_guard lock(kept.mutex);
-  const auto found = kept.whole.find(text);
-  return found == kept.whole.end() ? text : found->second;
+  const std::lock_guard lock(g_urls_mutex);
+  const auto found = g_whole_urls.find(text);
+  return found == g_whole_urls.end() ? text : found->second;
 }
 
 }  // namespace retina

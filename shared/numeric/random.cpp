@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <utility>
 
 namespace retina {
@@ -39,7 +40,7 @@ std::uint64_t RandomStream::below(std::uint64_t index, std::uint64_t bound) cons
 
 std::vector<std::uint32_t> permutation(std::size_t count, const RandomStream& stream) {
   std::vector<std::uint32_t> order(count);
-  for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::uint32_t>(i);
+  std::iota(order.begin(), order.end(), 0U);
   for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[stream.below(i, i)]);
   return order;
 }

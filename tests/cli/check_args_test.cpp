@@ -70,15 +70,6 @@ TEST_P(CheckArgs, AcceptsWhatDoesNotExistAndLeavesNoTrace) {
   expect_untouched();
 }
 
-TEST_P(CheckArgs, TakesItsOptionsFromAConfigFileToo) {
-  write_file_atomically(folder_ / "config.json", R"({"no-such-option": 1})");
-  auto command = command_without_inputs(GetParam(), "made/here");
-  command.insert(command.end(), {"--check-args", "--config", folder_ / "config.json"});
-  EXPECT_EQ(run_process(command).exit_code, 64);
-  write_file_atomically(folder_ / "config.json", R"({"overwrite": true})");
-  EXPECT_EQ(run_process(command).exit_code, 0);
-}
-
 TEST_P(CheckArgs, IsTheSameOnEveryRankCount) {
   auto command = command_without_inputs(GetParam(), folder_ / "work/made");
   command.push_back("--check-args");

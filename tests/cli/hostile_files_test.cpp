@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <sstream>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -24,109 +26,74 @@ using testing::HasSubstr;
 // never ends.
 constexpr double kHangS = 60;
 
-// A command line with one input that is not a regular file. In `arguments`, "@" is a folder of
-// small inputs and `hostile` the one that is replaced, below it.
+std::vector<std::string> words_of(const std::string& command) {
+  std::istringstream words(command);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+// A command line with one input that is not a regular file. In `command`, "@" is a folder of small
+// inputs and `hostile` the one that is replaced, below it.
 struct HostileInput {
-  std::string name, hostile;
-  std::vector<std::string> arguments;
+  const char *name, *hostile, *command;
   friend void PrintTo(const HostileInput& input, std::ostream* out) { *out << input.name; }
 };
 
+constexpr HostileInput kHostileInputs[] = {
+    {"PackConfig", "x.json", "coco-pack --config @/x.json"},
+    {"PackCoco", "x.json", "coco-pack --annotations @/x.json --images @/images --output @/out"},
+    {"PackVoc", "voc/a.xml",
+     "coco-pack --format voc --annotations @/voc --images @/images --output @/out"},
+    {"PackCsv", "x.csv",
+     "coco-pack --format csv --annotations @/x.csv --classes @/classes.csv --images @/images "
+     "--output @/out"},
+    {"PackClasses", "classes.csv",
+     "coco-pack --format csv --annotations @/boxes.csv --classes @/classes.csv --images @/images "
+     "--output @/out"},
+    {"PackYolo", "data.yaml",
+     "coco-pack --format yolo --annotations @/data.yaml --images @/images --output @/out"},
+    {"PackYoloLabels", "labels/a.txt",
+     "coco-pack --format yolo --annotations @/data.yaml --images @/images --output @/out"},
+    {"PackXview", "x.geojson",
+     "coco-pack --format xview --annotations @/x.geojson --images @/images --output @/out"},
+    {"PackDota", "labelTxt/a.txt",
+     "coco-pack --format dota --annotations @/labelTxt --images @/images --output @/out"},
+    {"PackFolderClasses", "x.txt",
+     "coco-pack --format folders --images @/classes --classes @/x.txt --output @/out"},
+    {"PackFolderLabels", "x.txt",
+     "coco-pack --format folders --images @/images --classes @/names.txt --annotations @/x.txt "
+     "--output @/out"},
+    {"PackCifarFile", "x.bin", "coco-pack --format cifar10 --images @/x.bin --output @/out"},
+    {"PackCifarBatch", "cifar/data_batch_1.bin",
+     "coco-pack --format cifar10 --images @/cifar --output @/out"},
+    {"PackVerify", "set/manifest.json", "coco-pack --verify @/set"},
+    {"PackInspect", "set/manifest.json", "coco-pack --inspect @/set"},
+    {"TrainConfig", "x.json", "retina-train --config @/x.json"},
+    {"Train", "set/manifest.json", "retina-train --train @/set --output @/out"},
+    {"TrainInit", "x.pt", "retina-train --synthetic 4 --steps 1 --init @/x.pt --output @/out"},
+    {"TrainResume", "x.pt", "retina-train --synthetic 4 --steps 1 --resume @/x.pt --output @/out"},
+    {"EvalConfig", "x.json", "retina-eval --config @/x.json"},
+    {"EvalModel", "x.pt", "retina-eval --model @/x.pt --images @/images --output @/out"},
+    {"EvalRun", "run/checkpoint-01.pt",
+     "retina-eval --model @/run --images @/images --output @/out"},
+    {"EvalDetections", "x.json",
+     "retina-eval --detections @/x.json --annotations @/coco.json --output @/out"},
+    {"EvalAnnotations", "x.json",
+     "retina-eval --detections @/detections.json --annotations @/x.json --output @/out"},
+    {"EvalCompare", "x.json",
+     "retina-eval --compare @/x.json @/detections.json --annotations @/coco.json --output @/out"},
+    {"ConvertConfig", "x.json", "retina-convert --config @/x.json"},
+    {"ConvertCheckpoint", "x.pt", "retina-convert --checkpoint @/x.pt --output @/m.onnx"},
+    {"ConvertRun", "run/checkpoint-01.pt", "retina-convert --checkpoint @/run --output @/m.onnx"},
+    {"ConvertImport", "x.pth", "retina-convert --import @/x.pth --output @/m.pt"},
+    {"ConvertCategories", "x.json",
+     "retina-convert --import @/weights.pth --categories @/x.json --output @/m.pt"}};
+
 std::vector<HostileInput> hostile_inputs() {
-  std::vector<HostileInput> all = {
-      {"PackConfig", "x.json", {"coco-pack", "--config", "@/x.json"}},
-      {"PackCoco",
-       "x.json",
-       {"coco-pack", "--annotations", "@/x.json", "--images", "@/images", "--output", "@/out"}},
-      {"PackVoc",
-       "voc/a.xml",
-       {"coco-pack", "--format", "voc", "--annotations", "@/voc", "--images", "@/images",
-        "--output", "@/out"}},
-      {"PackCsv",
-       "x.csv",
-       {"coco-pack", "--format", "csv", "--annotations", "@/x.csv", "--classes", "@/classes.csv",
-        "--images", "@/images", "--output", "@/out"}},
-      {"PackClasses",
-       "classes.csv",
-       {"coco-pack", "--format", "csv", "--annotations", "@/boxes.csv", "--classes",
-        "@/classes.csv", "--images", "@/images", "--output", "@/out"}},
-      {"PackYolo",
-       "data.yaml",
-       {"coco-pack", "--format", "yolo", "--annotations", "@/data.yaml", "--images", "@/images",
-        "--output", "@/out"}},
-      {"PackYoloLabels",
-       "labels/a.txt",
-       {"coco-pack", "--format", "yolo", "--annotations", "@/data.yaml", "--images", "@/images",
-        "--output", "@/out"}},
-      {"PackXview",
-       "x.geojson",
-       {"coco-pack", "--format", "xview", "--annotations", "@/x.geojson", "--images", "@/images",
-        "--output", "@/out"}},
-      {"PackDota",
-       "labelTxt/a.txt",
-       {"coco-pack", "--format", "dota", "--annotations", "@/labelTxt", "--images", "@/images",
-        "--output", "@/out"}},
-      {"PackFolderClasses",
-       "x.txt",
-       {"coco-pack", "--format", "folders", "--images", "@/classes", "--classes", "@/x.txt",
-        "--output", "@/out"}},
-      {"PackFolderLabels",
-       "x.txt",
-       {"coco-pack", "--format", "folders", "--images", "@/images", "--classes", "@/names.txt",
-        "--annotations", "@/x.txt", "--output", "@/out"}},
-      {"PackCifarFile",
-       "x.bin",
-       {"coco-pack", "--format", "cifar10", "--images", "@/x.bin", "--output", "@/out"}},
-      {"PackCifarBatch",
-       "cifar/data_batch_1.bin",
-       {"coco-pack", "--format", "cifar10", "--images", "@/cifar", "--output", "@/out"}},
-      {"PackVerify", "set/manifest.json", {"coco-pack", "--verify", "@/set"}},
-      {"PackInspect", "set/manifest.json", {"coco-pack", "--inspect", "@/set"}}};
-  const std::vector<HostileInput> with_torch = {
-      {"TrainConfig", "x.json", {"retina-train", "--config", "@/x.json"}},
-      {"Train", "set/manifest.json", {"retina-train", "--train", "@/set", "--output", "@/out"}},
-      {"TrainInit",
-       "x.pt",
-       {"retina-train", "--synthetic", "4", "--steps", "1", "--init", "@/x.pt", "--output",
-        "@/out"}},
-      {"TrainResume",
-       "x.pt",
-       {"retina-train", "--synthetic", "4", "--steps", "1", "--resume", "@/x.pt", "--output",
-        "@/out"}},
-      {"EvalConfig", "x.json", {"retina-eval", "--config", "@/x.json"}},
-      {"EvalModel",
-       "x.pt",
-       {"retina-eval", "--model", "@/x.pt", "--images", "@/images", "--output", "@/out"}},
-      {"EvalRun",
-       "run/checkpoint-01.pt",
-       {"retina-eval", "--model", "@/run", "--images", "@/images", "--output", "@/out"}},
-      {"EvalDetections",
-       "x.json",
-       {"retina-eval", "--detections", "@/x.json", "--annotations", "@/coco.json", "--output",
-        "@/out"}},
-      {"EvalAnnotations",
-       "x.json",
-       {"retina-eval", "--detections", "@/detections.json", "--annotations", "@/x.json", "--output",
-        "@/out"}},
-      {"EvalCompare",
-       "x.json",
-       {"retina-eval", "--compare", "@/x.json", "@/detections.json", "--annotations", "@/coco.json",
-        "--output", "@/out"}},
-      {"ConvertConfig", "x.json", {"retina-convert", "--config", "@/x.json"}},
-      {"ConvertCheckpoint",
-       "x.pt",
-       {"retina-convert", "--checkpoint", "@/x.pt", "--output", "@/m.onnx"}},
-      {"ConvertRun",
-       "run/checkpoint-01.pt",
-       {"retina-convert", "--checkpoint", "@/run", "--output", "@/m.onnx"}},
-      {"ConvertImport", "x.pth", {"retina-convert", "--import", "@/x.pth", "--output", "@/m.pt"}},
-      {"ConvertCategories",
-       "x.json",
-       {"retina-convert", "--import", "@/weights.pth", "--categories", "@/x.json", "--output",
-        "@/m.pt"}}};
-  const std::vector<std::string> built = built_programs();
-  for (const HostileInput& one : with_torch) {
-    if (std::find(built.begin(), built.end(), one.arguments[0]) != built.end()) all.push_back(one);
+  std::vector<HostileInput> all;
+  for (const HostileInput& one : kHostileInputs) {
+    const std::string program = words_of(one.command).front();
+    const auto built = built_programs();
+    if (std::find(built.begin(), built.end(), program) != built.end()) all.push_back(one);
   }
   return all;
 }
@@ -149,7 +116,8 @@ void write_small_inputs(const TestFolder& folder) {
   write_file_atomically(folder / "weights.pth", "no weights");
 }
 
-std::vector<std::string> in_folder(std::vector<std::string> arguments, const TestFolder& folder) {
+std::vector<std::string> in_folder(const std::string& command, const TestFolder& folder) {
+  std::vector<std::string> arguments = words_of(command);
   for (std::string& one : arguments) {
     if (one.starts_with('@')) one = folder.path() + one.substr(1);
   }
@@ -171,7 +139,7 @@ TEST_P(HostileFiles, ArePipesAndEndlessFilesRefusedAtOnce) {
   // Beside each other: most of the time is the start of a program.
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (const TestFolder* folder : {&pipe, &endless, &unreadable}) {
-    children.push_back(std::make_unique<ChildProcess>(in_folder(GetParam().arguments, *folder)));
+    children.push_back(std::make_unique<ChildProcess>(in_folder(GetParam().command, *folder)));
   }
   for (const auto& child : children) {
     child->run_until([] { return false; }, kHangS);

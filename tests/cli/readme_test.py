@@ -197,41 +197,38 @@ class Readme(unittest.TestCase):
         shutil.copytree(classes / "train", place / "flowers")
 
     @staticmethod
-    def make_yolo_set(place):
+    def coco_of(place, split):
+        """The classes' names by id, and (image, its boxes) of every image."""
+        coco = json.loads((place / f"coco/annotations/instances_{split}2017.json").read_text())
+        return ({category["id"]: category["name"] for category in coco["categories"]},
+                [(image, [box for box in coco["annotations"] if box["image_id"] == image["id"]])
+                 for image in coco["images"]])
+
+    def make_yolo_set(self, place):
         """Both sets in YOLO's layout: a label file beside each image's folder."""
         for split in ("train", "val"):
-            Readme.make_yolo_split(place, split)
+            names, images = self.coco_of(place, split)
+            labels = {one: label for label, one in enumerate(names)}
+            shutil.copytree(place / f"coco/{split}2017", place / f"yolo/images/{split}")
+            (place / f"yolo/labels/{split}").mkdir(parents=True)
+            for image, boxes in images:
+                width, height = image["width"], image["height"]
+                lines = [f"{labels[box['category_id']]} {(x + w / 2) / width} {(y + h / 2) / height} "
+                         f"{w / width} {h / height}\n" for box in boxes for x, y, w, h in [box["bbox"]]]
+                stem = pathlib.Path(image["file_name"]).stem
+                (place / f"yolo/labels/{split}/{stem}.txt").write_text("".join(lines))
+        (place / "yolo/data.yaml").write_text("train: images/train\nval: images/val\nnames:\n" + "".join(
+            f"  - {json.dumps(name)}\n" for name in names.values()))
 
-    @staticmethod
-    def make_yolo_split(place, split):
-        coco = json.loads((place / f"coco/annotations/instances_{split}2017.json").read_text())
-        labels = {category["id"]: label for label, category in enumerate(coco["categories"])}
-        shutil.copytree(place / f"coco/{split}2017", place / f"yolo/images/{split}")
-        (place / f"yolo/labels/{split}").mkdir(parents=True)
-        names = "".join(f"  - {json.dumps(category['name'])}\n" for category in coco["categories"])
-        (place / "yolo/data.yaml").write_text(
-            f"train: images/train\nval: images/val\nnames:\n{names}")
-        for image in coco["images"]:
-            width, height = image["width"], image["height"]
-            stem = pathlib.Path(image["file_name"]).stem
-            with open(place / f"yolo/labels/{split}/{stem}.txt", "w") as file:
-                for box in (box for box in coco["annotations"] if box["image_id"] == image["id"]):
-                    x, y, w, h = box["bbox"]
-                    file.write(f"{labels[box['category_id']]} {(x + w / 2) / width} "
-                               f"{(y + h / 2) / height} {w / width} {h / height}\n")
-
-    @staticmethod
-    def make_csv_set(place):
+    def make_csv_set(self, place):
         """Both sets as keras-retinanet has them, with the images beside the files."""
         (place / "csv").mkdir()
         for split, name in (("train", "annotations.csv"), ("val", "val_annotations.csv")):
-            coco = json.loads((place / f"coco/annotations/instances_{split}2017.json").read_text())
-            names = {category["id"]: category["name"] for category in coco["categories"]}
+            names, images = self.coco_of(place, split)
             shutil.copytree(place / f"coco/{split}2017", place / f"csv/{split}")
             lines = ""
-            for image in coco["images"]:
+            for image, boxes in images:
                 path = f"{split}/{image['file_name']}"
-                boxes = [box for box in coco["annotations"] if box["image_id"] == image["id"]]
                 lines += "" if boxes else f"{path},,,,,\n"
                 for x, y, w, h, name_of in ((*box["bbox"], names[box["category_id"]]) for box in boxes):
                     lines += f"{path},{x},{y},{x + w},{y + h},{name_of}\n"
@@ -239,22 +236,19 @@ class Readme(unittest.TestCase):
         (place / "csv/classes.csv").write_text(
             "".join(f"{name},{label}\n" for label, name in enumerate(names.values())))
 
-    @staticmethod
-    def make_voc_set(place):
+    def make_voc_set(self, place):
         """The training set in Pascal VOC's layout, every second image in the list."""
-        coco = json.loads((place / "coco/annotations/instances_train2017.json").read_text())
-        names = {category["id"]: category["name"] for category in coco["categories"]}
+        names, images = self.coco_of(place, "train")
         voc = place / "VOC2012"
         shutil.copytree(place / "coco/train2017", voc / "JPEGImages")
         (voc / "Annotations").mkdir()
         (voc / "ImageSets/Main").mkdir(parents=True)
         stems = []
-        for image in coco["images"]:
-            objects = ""
-            for box in (box for box in coco["annotations"] if box["image_id"] == image["id"]):
-                x, y, w, h = box["bbox"]
-                objects += (f"<object><name>{names[box['category_id']]}</name><bndbox><xmin>{x}</xmin>"
-                            f"<ymin>{y}</ymin><xmax>{x + w}</xmax><ymax>{y + h}</ymax></bndbox></object>")
+        for image, boxes in images:
+            objects = "".join(
+                f"<object><name>{names[box['category_id']]}</name><bndbox><xmin>{x}</xmin><ymin>{y}</ymin>"
+                f"<xmax>{x + w}</xmax><ymax>{y + h}</ymax></bndbox></object>"
+                for box in boxes for x, y, w, h in [box["bbox"]])
             stems.append(pathlib.Path(image["file_name"]).stem)
             (voc / f"Annotations/{stems[-1]}.xml").write_text(
                 f"<annotation><filename>{image['file_name']}</filename><size><width>{image['width']}</width>"
@@ -295,14 +289,6 @@ class Readme(unittest.TestCase):
                     self.assertTrue(target.exists())
                     if anchor:
                         self.assertIn(anchor, readme_commands.anchors_of(target.read_text()))
-
-    def test_commands_are_taken_out_of_blocks_and_drawings_are_not(self):
-        page = ("\n    a --run--> b\n      |\n\n```json\n{}\n```\n\n    make one   # why\n\nMore\n"
-                "```bash\nA=1 coco-pack --a 'x y' \\\n  --b 2>err | tee log && q\n```\n- an item\n    that goes on\n"
-                "```console\n$ make demo\noutput\n```\n")
-        self.assertEqual([words for _, _, words in readme_commands.commands_of(page)], [
-            [["make", "one"]], [["coco-pack", "--a", "x y", "--b"], ["tee", "log"], ["q"]], [["make", "demo"]]])
-        self.assertRaises(ValueError, readme_commands.commands_of, "```zsh\nmake\n```\n")
 
     def test_every_command_parses_and_is_of_a_known_program(self):
         for name, page in PAGES.items():

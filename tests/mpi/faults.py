@@ -122,12 +122,14 @@ def signal_rank(job, rank, number):
     return time.time()
 
 
+def wait_for_fault(job, log):
+    while not FAULT_LINE.search(log.read_text(errors="replace")) and job.poll() is None:
+        time.sleep(.01)
+
+
 def strike_again(fault, job, log):
     """The second fault, so long after the first; returns when it struck, or None where all had ended."""
-    while not FAULT_LINE.search(log.read_text(errors="replace")):
-        if job.poll() is not None:
-            return None
-        time.sleep(.01)
+    wait_for_fault(job, log)
     time.sleep(fault.second_after_s)
     return signal_rank(job, fault.second_victim, SECOND[fault.second])
 
@@ -317,8 +319,7 @@ class Faults(unittest.TestCase):
 
     def test_a_stopped_rank_0_that_is_continued_does_not_tell_again(self):
         def stop_rank_0(job, log):
-            while not FAULT_LINE.search(log.read_text(errors="replace")) and job.poll() is None:
-                time.sleep(.01)
+            wait_for_fault(job, log)
             time.sleep(3.4)  # others have waited for longer than the limit when mpirun continues it
             signal_rank(job, 0, signal.SIGSTOP)
 
@@ -340,8 +341,7 @@ class Faults(unittest.TestCase):
 
     def test_a_rank_lost_while_all_stand_still_is_named(self):
         def stop_all_and_kill(victim, job, log):
-            while not FAULT_LINE.search(log.read_text(errors="replace")) and job.poll() is None:
-                time.sleep(.01)
+            wait_for_fault(job, log)
             for rank in range(3):
                 signal_rank(job, rank, signal.SIGSTOP)
             time.sleep(6)  # longer than they would wait for each other

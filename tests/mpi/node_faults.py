@@ -2,6 +2,7 @@
 --stall-timeout of 5 s (watch_ranks' default), mpirun too, and one line names the node's ranks.
 `RETINA_FAULTS=30` loses one that many times a kind, at random moments, and prints a table."""
 
+import contextlib
 import os
 import random
 import re
@@ -121,31 +122,35 @@ class NodeFaults(unittest.TestCase):
 
     def test_a_node_that_comes_back_costs_no_job(self):
         """A machine that is moved is not heard from for up to 30 s."""
+        with self.two_nodes() as (nodes, folder):
+            log = folder / "log"
+            command = nodes.command(faults.BUILD / "bin/watch_ranks", "--steps", 40, "--stall-timeout", 60,
+                                    keepalive=(20, 5, 6))
+            with log.open("wb") as out:
+                job = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                                       env={**os.environ, **faults.MPI})
+            try:
+                self.until(lambda: "running" in log.read_text(), 30, log)
+                nodes.cut()
+                time.sleep(8)
+                nodes.join()
+                self.until(lambda: job.poll() is not None, 100, log)
+            finally:
+                job.kill()
+                job.wait()
+            self.assertEqual(job.returncode, 0, log.read_text())
+            self.assertIn("done", log.read_text())
+
+    @contextlib.contextmanager
+    def two_nodes(self):
+        """The nodes and a folder for the job's log."""
         with tempfile.TemporaryDirectory() as folder:
             try:
                 nodes = TwoNodes(folder)
             except subprocess.CalledProcessError as error:
                 self.skipTest(f"no network namespaces here: {error.stderr.decode().strip()}")
-            try:
-                log = Path(folder) / "log"
-                command = nodes.command(faults.BUILD / "bin/watch_ranks", "--steps", 40, "--stall-timeout", 60,
-                                        keepalive=(20, 5, 6))
-                with log.open("wb") as out:
-                    job = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                                           env={**os.environ, **faults.MPI})
-                try:
-                    self.until(lambda: "running" in log.read_text(), 30, log)
-                    nodes.cut()
-                    time.sleep(8)
-                    nodes.join()
-                    self.until(lambda: job.poll() is not None, 100, log)
-                finally:
-                    job.kill()
-                    job.wait()
-                self.assertEqual(job.returncode, 0, log.read_text())
-                self.assertIn("done", log.read_text())
-            finally:
-                nodes.close()
+            with contextlib.closing(nodes):
+                yield nodes, Path(folder)
 
     def lose_nodes(self, kind, *options):
         rounds = int(os.environ.get("RETINA_FAULTS", 1))
@@ -154,15 +159,8 @@ class NodeFaults(unittest.TestCase):
 
     def lose_node(self, kind, options):
         """Seconds from the fault to the end of all."""
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                nodes = TwoNodes(folder)
-            except subprocess.CalledProcessError as error:
-                self.skipTest(f"no network namespaces here: {error.stderr.decode().strip()}")
-            try:
-                return self.lose_one_of(nodes, kind, options, Path(folder))
-            finally:
-                nodes.close()
+        with self.two_nodes() as (nodes, folder):
+            return self.lose_one_of(nodes, kind, options, folder)
 
     def lose_one_of(self, nodes, kind, options, folder):
         log = folder / "log"
