@@ -11,7 +11,7 @@ PROGRAMS = ("coco-pack", "retina-train", "retina-eval", "retina-convert")
 INTRODUCTION = """# Options
 
 Made by `docs/site/options.py build/bin > docs/options.md` from `--help=json`, which every program prints for other programs.
-A part stands behind the value of its option, as in `--tile 800,overlap=0.3`; in `--config FILE.json` it has a key of its own,
+A part follows the value of its option, as in `--tile 800,overlap=0.3`; in `--config FILE.json` it has a key of its own,
 `tile-overlap`. "File" marks values for `--config` alone, "may change" those that may differ when a run continues.
 """
 
@@ -27,7 +27,9 @@ def name_of(row):
 def range_of(row):
     low = f"above {row['above']:g}" if "above" in row else f"{row['least']:.10g}" if "least" in row else ""
     high = f"below {row['below']:g}" if "below" in row else f"{row['most']:.10g}" if "most" in row else ""
-    return f"{low} to {high}" if low and high else f"at least {low}" if low else high
+    if low and high:
+        return f"{low} to {high}"
+    return low if "above" in row else f"at least {low}" if low else high
 
 
 def remarks(row, modes):
@@ -41,7 +43,8 @@ def remarks(row, modes):
 def section(table):
     options = table["options"]
     modes = max((row.get("modes", []) for row in options), key=len)
-    print(f"\n## {table['program']}\n\n{table['summary'].capitalize()}.")
+    summary = table["summary"].replace("\n", " ").rstrip(".")
+    print(f"\n## {table['program']}\n\n{summary[0].upper() + summary[1:]}.")
     group = None
     for row in options:
         if row["group"] == "Every program" and table["program"] != PROGRAMS[0]:

@@ -1,5 +1,6 @@
 // Command lines: one table of options that parses, validates, prints --help and lists the effective
-// values. Options structs are filled in place; nothing below main sees the parser.
+// values. Options structs are filled in place: code that needs values takes those, code that decides
+// defaults takes the Cli.
 //
 // Every program gets --help, --version, --config FILE.json (the same keys as the long options, each
 // once; the command line wins), --check-args and --log-level. No value may be empty: to leave an
@@ -25,7 +26,7 @@
 
 namespace retina {
 
-// What `parse` decided: go on, or end now with exit code 0.
+// Outcome of parse(): run the program, or exit with code 0.
 enum class CliOutcome { kRun, kDone };
 
 // An option's value as used, for config.json. `json` is a JSON literal.
@@ -38,7 +39,7 @@ struct EffectiveOption {
 // Options as a command line would have them, by name; those that are unset are left out.
 using OptionTexts = std::map<std::string, std::string>;
 
-// Sets options that nobody has given; what recipes do.
+// Assigns option values, except to options that the user has set; recipes use it.
 class Setter {
  public:
   // `may` says whether the option of this target may be set.
@@ -53,7 +54,7 @@ class Setter {
   std::function<bool(const void*)> may_;
 };
 
-// The type of the values of a choice, whose target may be an optional of them.
+// Value type of a choice: T, of T or std::optional<T>.
 template <class T>
 struct ChosenType {
   using Type = T;
@@ -63,27 +64,27 @@ struct ChosenType<std::optional<T>> {
   using Type = T;
 };
 
-// An option's row beside its name, target and help.
+// Properties of an option besides its name, target and help.
 struct OptionRules {
   // Bounds of its number, or of each of several; `above` and `below` are not in the range.
   std::optional<double> least{}, above{}, most{}, below{};
-  // The program's modes (bits, Cli::modes) that it means something in.
+  // Bit mask of the modes (Cli::modes) in which the option has an effect.
   unsigned modes = ~0U;
-  // It means something only beside this option, "tile", or this value of it, "assigner=iou".
+  // It has an effect only if this option is set, "tile", or has this value, "assigner=iou".
   std::string needs{};
   // retina-train: may differ between a run and its continuation.
   bool may_change = false;
-  // Not among the settings of a run, which has what it came to.
+  // Left out of config.json: another setting has its result.
   bool is_transient = false;
-  // Set by presets and --config alone: a value that published recipes differ in and nobody varies.
+  // Set by presets and --config alone: published recipes differ in it.
   bool file_only = false;
-  // Given behind the value of this option, as "tile": --tile 640,overlap=0.3 sets "tile-overlap".
+  // A part of this option, as "tile": --tile 640,overlap=0.3 sets "tile-overlap".
   std::string part_of{};
-  // Other tools' names of it, separated by spaces, without dashes, '-' for '_'; "format=xml" is one
-  // of its values. `remark` follows its own name in the answer to them.
+  // Names of it in other tools, separated by spaces, without dashes, '-' for '_'; "format=xml" is
+  // one of its values. `remark` follows our name in the hint.
   std::string foreign{}, remark{};
 
-  // Returns "overlap" of the part "tile-overlap" of "tile", which is `name`.
+  // Returns the part's own key: "overlap" for `name` "tile-overlap" of "tile".
   std::string key_of_part(const std::string& name) const;
 };
 
@@ -92,23 +93,24 @@ class Cli {
   // `usage` are the lines after "usage:" in --help; `summary` says what the program does.
   Cli(std::string program, std::string usage, std::string summary);
 
+  // Names the modes of OptionRules::modes, from the lowest bit, as --help=json has them.
+  void modes(std::vector<std::string> names) { mode_names_ = std::move(names); }
+
   // Options declared after this call print under `title` in --help.
   void group(std::string title);
 
   // Declares `--name VALUE`. The target's current value is the default shown by --help; it is
   // overwritten when the option is given. Types: int, int64_t, uint64_t, double, std::string,
-  // std::vector<double|int64_t|std::string> (comma-separated), std::optional of these.
+  // std::vector<double|int64_t|std::string> (comma-separated), std::optional of int, int64_t,
+  // double, std::string and the vectors of numbers. The target must outlive the Cli.
   template <class T>
   void option(const std::string& name, T& target, const std::string& value_name,
               const std::string& help, const OptionRules& rules = {}) {
     add_option(name, &target, value_name, help, rules);
   }
 
-  // Names the modes of OptionRules::modes, from the lowest bit, as --help=json has them.
-  void modes(std::vector<std::string> names) { mode_names_ = std::move(names); }
-
-  // The same for an optional that "auto" leaves to the program, unset; --help shows that where it
-  // is the default.
+  // Declares an optional option that also takes "auto", which leaves it unset; --help shows that
+  // where it is the default.
   template <class T>
   void option_or_auto(const std::string& name, std::optional<T>& target,
                       const std::string& value_name, const std::string& help,
@@ -117,7 +119,7 @@ class Cli {
     let_be_auto([&target] { target.reset(); });
   }
 
-  // The same where "auto" has a value of its own.
+  // Declares one of which "auto" sets `automatic`.
   template <class T>
   void option_or_auto(const std::string& name, std::optional<T>& target,
                       const std::string& value_name, const std::string& help, const T& automatic,
@@ -154,16 +156,16 @@ class Cli {
     choice(name, target, {{"on", true}, {"off", false}}, help, rules);
   }
 
-  // Declares a choice whose values set other options, as far as the command line and --config do
-  // not. "none" and the target's current value are values too, which set nothing.
+  // Declares a choice whose values set other options, unless the command line or --config does.
+  // "none" and the target's initial value are accepted and set nothing.
   using Presets = std::vector<std::pair<std::string, std::function<void(const Setter&)>>>;
   void preset(const std::string& name, std::string& target, Presets presets,
               const std::string& help, const OptionRules& rules = {});
 
-  // Declares other settings by what is known after parsing and presets.
+  // Registers the function that sets further defaults once parsing and presets are done.
   void imply(std::function<void(const Setter&)> settings) { implied_ = std::move(settings); }
 
-  // Answers other tools' options, separated by spaces, that are none of ours.
+  // Registers other tools' option names, separated by spaces, and the hint that answers them.
   void foreign(std::string names, std::string answer) {
     answers_.push_back({std::move(names), std::move(answer)});
   }
@@ -184,14 +186,15 @@ class Cli {
   void bytes(const std::string& name, std::optional<std::uint64_t>& target, const std::string& help,
              const OptionRules& rules = {});
 
-  // The options whose values may be URLs; elsewhere a URL is refused, as a path of this machine it
-  // would be a folder "https:".
+  // Names the options whose values may be URLs; others refuse one, which would be read as a folder
+  // "https:".
   void urls(std::set<std::string> names) { url_names_ = std::move(names); }
 
   // Runs after parsing, before --check-args ends the program, and in check(); throws to refuse.
   void validate(std::function<void(const Cli&)> check);
 
-  // Throws Error{kUsage} (unknown option with ours or the nearest match, bad value, no option),
+  // Prints --help, --version and the report of --check-args to stdout. Throws Error{kUsage} (an
+  // unknown option, with our name for it or the nearest match; a bad value; no options at all),
   // Error{kNoInput} / Error{kData} for --config.
   CliOutcome parse(int argc, const char* const* argv);
 
@@ -203,9 +206,10 @@ class Cli {
     target = std::forward<Value>(value);
     row.origin = Origin::kData;
   }
-  // Does the same for a recipe; the targets `kept` stay as they are.
+  // Returns a Setter that does this for a recipe; the targets `kept` are left alone.
   Setter data_setter(std::set<const void*> kept);
-  // Does the same with the value that a run was begun with; returns false where it had none.
+  // Sets an option to its value in the run that is continued, unless it is given. Returns false if
+  // that run has none.
   template <class T>
   bool decide_as_before(T& target, const OptionTexts& before) {
     return assign_stored(row_of(&target), before);
@@ -215,28 +219,30 @@ class Cli {
   std::string name_of(const T& target) const {
     return "--" + row_of(&target).name;
   }
-  // Returns the option's value among stored ones.
+  // Returns the option's value among stored ones; unset if absent.
   template <class T>
   std::optional<std::string> stored(const T& target, const OptionTexts& before) const {
     const auto found = before.find(row_of(&target).name);
     return found == before.end() ? std::nullopt : std::optional(found->second);
   }
-  // Lets decide() set an option although it is given, as "auto".
+  // Marks an option as not given, so that decide() may set it: one given as "auto".
   template <class T>
   void reopen(const T& target) {
     row_of(&target).origin = Origin::kDefault;
   }
-  // The options that decide() has set, as a JSON object, for the other ranks.
+  // Returns the options that decide() has set as a JSON object, for take_decisions() of the other
+  // ranks.
   std::string decisions() const;
   void take_decisions(const std::string& json);
   // Runs the checks of validate().
   void check() const;
 
-  // Throws Error{kUsage} where options that mean nothing in these modes have another value than by
-  // default, or that need another one; `mode` is how the user chose it, "--task classify".
+  // Throws Error{kUsage} if an option has another value than it was declared with, but no effect in
+  // these modes or without the option that it needs; `mode` is the user's choice in words, "--task
+  // classify".
   void check_mode(unsigned modes, const std::string& mode) const;
 
-  // What --check-args prints when the options are right; with nothing to say, nothing.
+  // Registers a report that --check-args prints after successful checks.
   void report_checked(std::function<std::string()> report) { checked_report_ = std::move(report); }
 
   // Returns whether an option was on the command line or in --config.

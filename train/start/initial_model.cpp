@@ -53,7 +53,7 @@ std::string config_to_continue(const TrainOptions& options) {
   // A file of `make weights`, or what the recipe needs.
   const PretrainedWeights* meant = pretrained_of_file(given);
   if (meant == nullptr)
-    meant = find_backbone(facts_of_recipe(options.recipe).backbone, options.model.backbone);
+    meant = find_backbone(facts_of_recipe(options.recipe).weights, options.model.backbone);
   throw Error(ErrorKind::kNoInput, cat("--init ", given, ": no such file"),
               meant != nullptr
                   ? cat(fetch_command(*meant, train), ", then --init ", meant->name)

@@ -7,18 +7,20 @@
 
 namespace retina {
 
-// A command line and the options that it fills.
+// A command line and the options that it fills; both must outlive the calls below.
 struct Command {
   Cli& cli;
   TrainOptions& options;
 };
 
-// Applies the options that the opened data decide; every rank takes rank 0's decisions. A run keeps
-// its global batch, however it was decided. Collective.
+// Applies the defaults that follow from the opened data; every rank takes rank 0's decisions. The
+// options get their final global batch, even if it came from --images-per-rank. Throws as
+// decide_defaults() and Cli::check(). Collective.
 void fit_to_data(Job& job, Command& command);
 
-// Opens everything, with rank 0 first. Throws kConfig for options that do not fit the ranks,
-// kUnavailable for ranks on different devices, and as what it opens. Collective.
+// Opens everything, on rank 0 first. Throws kConfig for options that do not fit the ranks,
+// kUnavailable for ranks on different devices, and what opening the data or the run throws.
+// Collective.
 void open_job(Job& job, Command& command);
 
 }  // namespace retina

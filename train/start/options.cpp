@@ -41,7 +41,7 @@ void check_sources(const TrainOptions& o) {
     throw Error(ErrorKind::kUsage, "--synthetic cannot be combined with --train or --validation",
                 "leave one or the other out");
   }
-  const std::string published = facts_of_recipe(o.recipe).backbone;
+  const std::string published = facts_of_recipe(o.recipe).weights;
   if (o.model.init.empty() && !published.empty() && !is_synthetic) {
     const PretrainedWeights* const backbone = find_backbone(published, o.model.backbone);
     throw Error(

@@ -215,22 +215,22 @@ void set_size(const Size& size, TrainOptions& o, const Setter& set) {
 const std::vector<Recipe>& recipes() {
   constexpr Task kClassifier = Task::kClassification;
   static const std::vector<Recipe> kRecipes = {
-      {"atss", {.epochs = 12, .backbone = "imagenet-v1"}, atss},
+      {"atss", {.epochs = 12, .weights = "imagenet-v1"}, atss},
       {"cifar10-keras",
        {.task = kClassifier, .reference_images_per_step = 32, .epochs = 25},
        cifar10_keras},
       {kFinetuneRecipe, {.epochs = 12, .fits_data = true, .least_steps = 1000}, fine_tuning},
-      {"gfl", {.epochs = 12, .backbone = "imagenet-v1"}, gfl},
+      {"gfl", {.epochs = 12, .weights = "imagenet-v1"}, gfl},
       {"imagenet-resnet50",
        {.task = kClassifier, .reference_images_per_step = 256, .epochs = 90},
        imagenet_resnet50},
       {"keras-retinanet",
-       {.reference_images_per_step = 1, .epochs = 50, .backbone = "imagenet-v1"},
+       {.reference_images_per_step = 1, .epochs = 50, .weights = "imagenet-v1"},
        keras_retinanet},
       {kMlperfRecipe, {.reference_images_per_step = 32, .warmup_epochs = 1}, mlperf},
       {kSmallRecipe, {.fits_data = true, .least_steps = 3000}, small_set},
-      {"torchvision-v1", {.backbone = "imagenet-v1"}, torchvision_v1},
-      {"torchvision-v2", {.backbone = "imagenet-v2"}, torchvision_v2}};
+      {"torchvision-v1", {.weights = "imagenet-v1"}, torchvision_v1},
+      {"torchvision-v2", {.weights = "imagenet-v2"}, torchvision_v2}};
   return kRecipes;
 }
 

@@ -14,23 +14,25 @@ namespace retina {
 
 struct TrainOptions;
 
-// No recipe is named: one of ours is chosen, or what is left unset follows from the data alone.
+// No recipe is named: one of ours may be chosen, and other unset options follow from the data.
 inline constexpr const char* kAutoRecipe = "auto";
 inline constexpr const char* kNoRecipe = "none";  // everything is as the options' defaults have it
 inline constexpr const char* kSmallRecipe = "small";
 inline constexpr const char* kFinetuneRecipe = "finetune";
 inline constexpr const char* kMlperfRecipe = "mlperf";
 
-// What a recipe says beyond its options. "none" has torchvision's.
+// Properties of a recipe besides its option values. The defaults are torchvision's, and hold for
+// "none".
 struct RecipeFacts {
   Task task = Task::kDetection;
-  int reference_images_per_step = 16;  // its learning rate is for this global batch
+  int reference_images_per_step = 16;  // global batch that its learning rate is for
   int epochs = 26;
-  // Ours, and "auto": length and schedule fit the data. `epochs` or more, to make this many steps.
+  // True for ours and "auto": length and schedule follow from the data. A run has at least `epochs`
+  // epochs and `least_steps` steps.
   bool fits_data = false;
   std::int64_t least_steps = 0;
-  int warmup_epochs = 0;      // what --warmup-steps auto means; 0: a share of the run
-  std::string backbone = {};  // name of the weights that it begins with; empty: from scratch
+  int warmup_epochs = 0;      // length of --warmup-steps auto; 0: a share of the run
+  std::string weights = {};   // pretrained weights for --init; empty: none
 };
 // torchvision-v1    references/detection of torchvision for retinanet_resnet50_fpn (36.4 mAP)
 // torchvision-v2    ... for retinanet_resnet50_fpn_v2 (41.5 mAP)
@@ -41,7 +43,7 @@ struct RecipeFacts {
 // atss              adaptive training sample selection (Zhang et al. 2020), 12 epochs
 // gfl               ... with the quality focal loss (Li et al. 2020)
 //
-// Ours, for a detector where nobody names a recipe (run_defaults.h):
+// Ours, for a detector when no recipe is named (run_defaults.h):
 // small             from scratch on few images
 // finetune          from the weights of a detector
 struct Recipe {
@@ -50,18 +52,19 @@ struct Recipe {
   std::function<void(TrainOptions&, const Setter&)> apply;
 };
 const std::vector<Recipe>& recipes();
-const Recipe* find_recipe(const std::string& name);  // null: none of that name
+const Recipe* find_recipe(const std::string& name);  // null if unknown
+// Returns the defaults for a name that is not a recipe's.
 RecipeFacts facts_of_recipe(const std::string& name);
 
 // The values of --recipe.
 Cli::Presets recipe_presets(TrainOptions& options);
 
 // The values of --size: a detector's backbone, width and image size under one name, from edge
-// devices to what takes longest and finds most. medium is the published detectors', and the
-// options' defaults. What each has and costs: train/README.md.
+// devices to the most accurate. medium is the published detectors', and the
+// options' defaults. Details: train/README.md.
 Cli::Presets size_presets(TrainOptions& options);
 
-// Returns a fact for help texts: "26, atss 12, ...".
+// Returns one field of all recipes for help texts: "26, atss 12, ...".
 std::string fact_of_each_recipe(int RecipeFacts::*fact);
 
 }  // namespace retina

@@ -1,6 +1,6 @@
-// Defaults that follow from the data: where no recipe is named, or one of ours, the recipe, the
-// length of the run, its schedule, its learning rate by batch size; and --anchor-sizes auto. Rank 0
-// decides before a run begins, all ranks take it. A run that continues keeps what it began with.
+// Defaults that follow from the data when no recipe, or one of ours, is named: recipe, length,
+// schedule and learning rate. Rank 0 decides before a run begins, all ranks apply its decision. A
+// continued run keeps its initial values.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "shared/anchor/anchor_fit.h"
 #include "shared/cli/cli.h"
 #include "train/start/options.h"
 
@@ -17,12 +16,12 @@ namespace retina {
 // From scratch on fewer images than this, a detector is trained by the recipe `small`.
 inline constexpr std::int64_t kSmallSetImages = 3000;
 
-// What the defaults follow from.
+// Facts that the defaults follow from.
 struct RunStart {
   std::int64_t image_count = 0, steps_per_epoch = 1;
   bool has_tiles = false;     // `image_count` is that of tiles with boxes
   bool has_detector = false;  // --init brings a detector, with pyramid and heads
-  // Options of the run that continues, as a command line would have them; nothing: a new run.
+  // Options of the run that continues, as a command line would have them; unset: a new run.
   std::optional<OptionTexts> before = {};
 };
 
@@ -31,7 +30,7 @@ struct RunStart {
 // without the weights that it begins with.
 std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunStart& start);
 
-// A learning rate in words: four digits are enough.
+// Returns a learning rate as text with four significant digits.
 std::string rate_text(double rate);
 
 // The run's length and learning rate in words: "105 epochs of 19 steps, 1995 steps in all; ...".

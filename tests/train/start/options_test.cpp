@@ -516,7 +516,7 @@ TEST(TrainOptions, OfStretchedImagesKnowNoLongerSide) {
 
 TEST(Recipes, BackbonesHaveNames) {
   for (const Recipe& recipe : recipes()) {
-    const std::string& backbone = recipe.facts.backbone;
+    const std::string& backbone = recipe.facts.weights;
     EXPECT_TRUE(backbone.empty() || find_pretrained(backbone) != nullptr) << recipe.name;
   }
   for (const std::string& backbone : backbone_names()) {
