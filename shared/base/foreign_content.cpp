@@ -166,6 +166,11 @@ std::optional<ForeignContent> file_kind(std::string_view begin, std::string_view
   if (begin.starts_with(kLegacyStart)) {
     return ForeignContent{.what = "a file that torch.save wrote", .is_torch_save = true};
   }
+  if (begin.starts_with("\x80")) {
+    return ForeignContent{"a Python pickle, not one that torch.save wrote",
+                          "in Python: torch.save(state_dict, \"weights.pth\"), then retina-convert "
+                          "--import weights.pth"};
+  }
   if (is_safetensors(begin)) {
     return ForeignContent{
         "a safetensors file",
