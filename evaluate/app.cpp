@@ -17,7 +17,7 @@
 #include "shared/base/json.h"
 #include "shared/base/log.h"
 #include "shared/base/version.h"
-#include "shared/coco/doubts.h"
+#include "shared/coco/box_warnings.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/score/ground_truth.h"
@@ -88,7 +88,7 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   }
   std::vector<std::string> notes = shards ? shards->manifest().notes : box_notes(truth);
   for (std::string& note : notes) note = cat(truth_path, ": ", note);
-  if (const std::string warning = boxes_beyond(truth, detections); !warning.empty()) {
+  if (const std::string warning = boxes_outside_warning(truth, detections); !warning.empty()) {
     notes.push_back(cat(options.detections, ": ", warning));
   }
   return as_io_error([&] {

@@ -246,7 +246,7 @@ void warn_of_bad_images(const Manifest& manifest, const std::string& output) {
 void warn_of_small_boxes(const PackResult& result, const std::string& output) {
   const auto trainable = static_cast<double>(result.manifest.counts.trainable);
   const auto far = static_cast<double>(result.far_from_anchors);
-  if (far == 0 || far < kWorthAWord * trainable) {
+  if (far == 0 || far < kReportedShare * trainable) {
     if (!result.tile_advice.empty()) log_warning(output, ": ", result.tile_advice);
     return;
   }

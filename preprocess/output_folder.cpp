@@ -245,7 +245,7 @@ void check_same_input(const std::string& folder, const Manifest& there, const Ma
 
 void check_is_ours(const std::string& output) {
   for (const std::string& name : names_in(journal_folder(output))) {
-    if (is_dropping(name) || name_matches(name, kJournalNames)) continue;
+    if (is_clutter(name) || name_matches(name, kJournalNames)) continue;
     throw Error(ErrorKind::kConfig,
                 cat(journal_folder(output), ": holds ", escaped(name),
                     ", which does not look like coco-pack's"),

@@ -21,7 +21,7 @@
 #include "shared/base/log.h"
 #include "shared/base/printable.h"
 #include "shared/base/text_encoding.h"
-#include "shared/coco/doubts.h"
+#include "shared/coco/box_warnings.h"
 #include "shared/coco/instances.h"
 #include "shared/shard/damaged.h"
 #include "shared/shard/shard_set.h"
@@ -177,7 +177,7 @@ PackInput read_input(const PackOptions& options, bool may_be_finished) {
 
   std::vector<std::string>& notes = input.begun.notes;
   notes = box_notes(instances.images, boxes);
-  notes.insert(notes.end(), {unmatchable_annotation(instances.images, boxes),
+  notes.insert(notes.end(), {annotation_0_warning(instances.images, boxes),
                              shared_files(instances.images), rotated_boxes(instances)});
   if (is_coco && !may_be_finished) {
     warn_of_alike_classes(options.input(), instances.categories, boxes.counts(), "boxes");

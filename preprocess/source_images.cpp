@@ -38,7 +38,7 @@ NamesByKey list_by_key(const std::string& folder) {
   for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
     if (stop_signal() != 0 || Clock::now() > end) break;
     std::error_code ignored;
-    if (is_dropping(entry->path().filename().string())) {
+    if (is_clutter(entry->path().filename().string())) {
       entry.disable_recursion_pending();
       continue;
     }

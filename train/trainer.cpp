@@ -84,7 +84,7 @@ int Trainer::run() {
     // A stop takes effect before the epoch's end, whose validation can take long and is made up for
     // later.
     const bool epoch_ends = state_.at_epoch_end() || state_.at_end();
-    if (!epoch_ends) state_.settle_epoch();
+    if (!epoch_ends) state_.close_epoch();
     stop = outcome.stop || (epoch_ends && !run_.finish_epoch());
     if (stop) break;
     if (state_.at_end() || outcome.save_due) run_.save();
@@ -104,7 +104,7 @@ StepMetrics Trainer::begin_step() {
 }
 
 Trainer::Gradient Trainer::compute_gradient(BatchLoader& loader, StepMetrics& step) {
-  const bool may_repeat = run_.may_take_fewer();
+  const bool may_repeat = run_.can_halve_micro_batch();
   replica_.begin_step();
   Gradient gradient = Gradient::kThere;
   std::string problem;  // this rank's
@@ -126,7 +126,7 @@ Trainer::Gradient Trainer::compute_gradient(BatchLoader& loader, StepMetrics& st
   replica_.drop_step();
   if (gradient == Gradient::kStopped) return gradient;
   release_freed_memory();
-  run_.take_fewer(step.step, problem);
+  run_.halve_micro_batch(step.step, problem);
   return gradient;
 }
 

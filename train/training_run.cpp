@@ -196,7 +196,7 @@ bool TrainingRun::norm_follows_micro_batch() const {
   return options.norm_kind() == Norm::kBatch && options.model.backbone != kCifarCnn;
 }
 
-bool TrainingRun::may_take_fewer() const {
+bool TrainingRun::can_halve_micro_batch() const {
   // With --sync-bn the others wait for this rank in each layer.
   return micro_batch_ > 1 && !(options.model.sync_bn && communicator.size() > 1);
 }
@@ -211,7 +211,7 @@ void TrainingRun::fail_without_memory(std::int64_t step, const std::string& prob
                         : kNeedLess);
 }
 
-void TrainingRun::take_fewer(std::int64_t step, const std::string& problem) {
+void TrainingRun::halve_micro_batch(std::int64_t step, const std::string& problem) {
   const std::vector<std::string> problems = communicator.gather(problem, 0);
   const int before = std::exchange(micro_batch_, micro_batch_ / 2);
   if (!communicator.is_root()) return;
@@ -243,15 +243,15 @@ bool TrainingRun::finish_epoch() {
   replica.average_statistics();
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
-  state.settle_epoch();
+  state.close_epoch();
   monitor.close_epoch(epoch_point(state.step(), state.steps_per_epoch(), state.rollback));
-  if (state.at_epoch_end()) tell_plateau(state.schedule.close_epoch());
-  if (validates) take_validation();
+  if (state.at_epoch_end()) log_plateau(state.schedule.close_epoch());
+  if (validates) report_validation();
   return true;
 }
 
 bool TrainingRun::finish_interrupted_epoch() {
-  if (state.epoch_is_settled()) return true;
+  if (state.is_epoch_closed()) return true;
   if (!finish_epoch()) return false;
   save();
   return true;
@@ -270,7 +270,7 @@ bool TrainingRun::run_validation() {
 }
 
 // Scores and reports the validation that has run, and gives its metric to the schedule.
-void TrainingRun::take_validation() {
+void TrainingRun::report_validation() {
   const PhaseScope phase(communicator.activity(), Phase::kValidate);
   double judged = 0;
   if (communicator.is_root()) {
@@ -294,7 +294,7 @@ void TrainingRun::take_validation() {
   communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run would not have
   // it.
-  if (is_scheduled_validation()) tell_plateau(state.schedule.add_validation(judged));
+  if (is_scheduled_validation()) log_plateau(state.schedule.add_validation(judged));
   if (!communicator.is_root()) return;
   const std::string& metric = shown_metrics(options.task).front().first;
   if (reached_goal_) {
@@ -306,7 +306,7 @@ void TrainingRun::take_validation() {
   monitor.write_report();
 }
 
-void TrainingRun::tell_plateau(bool dropped) const {
+void TrainingRun::log_plateau(bool dropped) const {
   if (!dropped || !communicator.is_root()) return;
   log_info("step ", state.step(), ": ",
            word_of(kPlateauMetrics, options.schedule.rule.plateau_metric),
@@ -380,7 +380,7 @@ void TrainingRun::end(bool stopped) {
   if (stopped && has_begun) {
     monitor.close_epoch({.step = state.step(), .epoch = state.epoch_of(state.step())});
     if (options.writes() && saving.saved_step() != state.step()) {
-      if (communicator.is_root()) saving.settle();
+      if (communicator.is_root()) saving.finish_or_warn();
       save();
     }
   }

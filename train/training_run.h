@@ -47,10 +47,10 @@ class TrainingRun {
   int micro_batch() const { return micro_batch_; }
   // Returns whether a step that ran out of memory on some rank can be repeated with fewer images at
   // once; the same on all ranks.
-  bool may_take_fewer() const;
+  bool can_halve_micro_batch() const;
   // Halves the micro-batch, for repeating step number `step`. `problem` is the reason, "" on ranks
   // that had enough memory. Collective.
-  void take_fewer(std::int64_t step, const std::string& problem);
+  void halve_micro_batch(std::int64_t step, const std::string& problem);
   // Throws kUnavailable for a step that cannot be repeated, on the rank that lacks memory; this
   // ends the job.
   [[noreturn]] void fail_without_memory(std::int64_t step, const std::string& problem) const;
@@ -97,8 +97,8 @@ class TrainingRun {
   RunState restore(const Checkpoint& checkpoint, const std::string& source);
   bool is_scheduled_validation() const;
   bool run_validation();
-  void take_validation();
-  void tell_plateau(bool dropped) const;
+  void report_validation();
+  void log_plateau(bool dropped) const;
   MemoryPlan memory_plan(int share) const;
   bool norm_follows_micro_batch() const;
 

@@ -50,7 +50,7 @@ Categories read_class_names(const std::string& choice) {
   }
   if (const auto foreign = foreign_content(text)) {
     throw Error(ErrorKind::kData,
-                cat(choice, ": got ", foreign->what, ", want a class name a line"), foreign->cure);
+                cat(choice, ": got ", foreign->what, ", want a class name a line"), foreign->hint);
   }
   Categories categories;
   for (std::size_t line = 1; !rest.empty(); ++line) {

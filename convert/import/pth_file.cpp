@@ -95,7 +95,7 @@ PthContainer open_container(std::string_view bytes, const std::string& subject) 
   const std::string_view end = bytes.substr(bytes.size() - std::min(bytes.size(), kKindBytes));
   const auto kind = file_kind(bytes.substr(0, kKindBytes), end);
   if (kind && !kind->is_torch_save) {
-    fail_file(subject, cat("is ", kind->what), kind->cure.empty() ? kWantHint : kind->cure);
+    fail_file(subject, cat("is ", kind->what), kind->hint.empty() ? kWantHint : kind->hint);
   }
   if (StoredZip::looks_like_one(bytes)) return open_zip(bytes, subject);
   if (bytes.starts_with(kLegacyStart)) return open_legacy(bytes, subject);

@@ -21,7 +21,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/log.h"
 #include "shared/base/url.h"
-#include "shared/coco/doubts.h"
+#include "shared/coco/box_warnings.h"
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/score/ground_truth.h"
@@ -346,7 +346,7 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
     for (const auto& [side, metrics] :
          {std::pair{&sides[0], &comparison.a}, {&sides[1], &comparison.b}}) {
       for (const std::string& warning :
-           {boxes_beyond(truth.instances, side->detections), oddities_text(*metrics)}) {
+           {boxes_outside_warning(truth.instances, side->detections), oddities_text(*metrics)}) {
         if (!warning.empty()) log_warning(side->name, ": ", warning);
       }
     }

@@ -73,7 +73,7 @@ struct ReadAnnotations {
 // skipped is told in the log.
 //
 // XML and YAML are decoded from what they declare, see text_encoding.h; other names must be UTF-8.
-// Files that is_dropping() are never read. VOC's images go by <filename>, and without it by the XML
+// Files that is_clutter() are never read. VOC's images go by <filename>, and without it by the XML
 // file's name.
 //
 // Of xView, boxes whose type_id is not in `classes`, and without it those of 75 and 82, which are

@@ -55,7 +55,7 @@ std::vector<std::string> sub_folders(const std::string& root) {
   for (fs::directory_iterator entry(root, code), end; entry != end; entry.increment(code)) {
     std::error_code ignored;  // a link to nowhere
     std::string name = entry->path().filename().string();
-    if (!is_dropping(name) && entry->is_directory(ignored)) names.insert(std::move(name));
+    if (!is_clutter(name) && entry->is_directory(ignored)) names.insert(std::move(name));
   }
   if (code) throw read_error(root, code.value());
   return {names.begin(), names.end()};

@@ -184,7 +184,7 @@ std::string tile_advice(const DataFacts& facts, const Manifest& manifest,
     return box.width_px * box.height_px < kSmallAreaPx;
   });
   const bool loses_boxes =
-      static_cast<double>(uncovered.small) >= kWorthAWord * static_cast<double>(boxes.size());
+      static_cast<double>(uncovered.small) >= kReportedShare * static_cast<double>(boxes.size());
   const bool is_worth_it = (*middle >= kLargeTimes && loses_boxes) ||
                            (*middle > kVeryLargeTimes && 2 * small > std::ssize(boxes));
   if (!is_worth_it) return "";

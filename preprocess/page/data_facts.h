@@ -95,7 +95,7 @@ std::string size_of_boxes_text(const Manifest& manifest);
 std::string lost_in_tiles(const DataFacts& facts, const Categories& categories);
 
 // A share of the boxes that is worth a word.
-inline constexpr double kWorthAWord = 0.02;
+inline constexpr double kReportedShare = 0.02;
 
 // "images are 5.0 times as large as the network sees them (800 px): pack them with --tile 800",
 // where that helps: whole images that are shrunk so much that many of their boxes are lost

@@ -159,7 +159,7 @@ std::vector<Headline> metrics_of(const DataPageInput& input, const Findings& fou
 std::optional<Finding> anchor_finding(const DataPageInput& input, const Findings& found) {
   const std::int64_t all = input.manifest.counts.trainable;
   const double uncovered = share(found.uncovered.all(), all);
-  if (uncovered < kWorthAWord) return std::nullopt;
+  if (uncovered < kReportedShare) return std::nullopt;
   const std::string begin =
       cat("No default anchor covers ", percent(uncovered), " of the boxes (IoU below 0.4) with ",
           size_of_boxes_text(input.manifest), ", and ");

@@ -88,7 +88,7 @@ std::string look_alike_key(const std::string& name) {
   return unicode_form(stem, UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
 }
 
-bool is_dropping(std::string_view name) {
+bool is_clutter(std::string_view name) {
   static constexpr std::string_view kNames =
       "|thumbs.db|ehthumbs.db|ehthumbs_vista.db|desktop.ini|icon\r|__macosx|@eadir|@recycle|@tmp|"
       "#recycle|#snapshot|$recycle.bin|lost+found|system volume information|network trash folder|"

@@ -35,6 +35,6 @@ std::string last_part(const std::string& name);
 // "desktop.ini", "__MACOSX", "@eaDir", "lost+found" and their like; and what GIS programs leave
 // beside an image: statistics, overviews, positions ("a.tif.aux.xml", "a.tif.ovr", "a.tfw",
 // "a.prj").
-bool is_dropping(std::string_view name);
+bool is_clutter(std::string_view name);
 
 }  // namespace retina

@@ -12,7 +12,7 @@ namespace retina {
 
 struct ForeignContent {
   std::string what{};          // "a Git LFS pointer"
-  std::string cure{};          // the user's next step; empty if only the reader knows it
+  std::string hint{};          // the user's next step; empty if only the reader knows it
   bool is_torch_save = false;  // weights that retina-convert --import reads
 };
 

@@ -100,7 +100,7 @@ void parse_events(std::string_view text, const std::string& name, Events& events
   const rapidjson::ParseResult result = reader.Parse<flags>(stream, events);
   if (!result.IsError()) return;
   if (const auto foreign = foreign_content(text.substr(0, 512))) {
-    throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->cure);
+    throw Error(ErrorKind::kData, cat(name, ": got ", foreign->what, ", want JSON"), foreign->hint);
   }
   const std::string start(text.substr(0, std::min<std::size_t>(text.find_first_of("\r\n"), 512)));
   if (name_matches(start, "[^][{}]*,[^][{}]*,[^][{}]*")) {

@@ -91,7 +91,7 @@ HashAndSeal hash_and_seal(const std::string& path, std::uint64_t file_bytes) {
   }
   if (kind) {
     throw Error(ErrorKind::kData, cat(path, ": is ", kind->what),
-                kind->cure.empty() ? wanted : kind->cure);
+                kind->hint.empty() ? wanted : kind->hint);
   }
   throw Error(ErrorKind::kData,
               cat(path, ": cut short, or not a ", what, " (its closing seal is missing)"), wanted);

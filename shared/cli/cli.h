@@ -1,6 +1,6 @@
 // Command lines: one table of options that parses, validates, prints --help and lists the effective
-// values. Options structs are filled in place: code that needs values takes those, code that decides
-// defaults takes the Cli.
+// values. Options structs are filled in place: code that needs values takes those, code that
+// decides defaults takes the Cli.
 //
 // Every program gets --help, --version, --config FILE.json (the same keys as the long options, each
 // once; the command line wins), --check-args and --log-level. No value may be empty: to leave an

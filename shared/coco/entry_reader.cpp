@@ -306,7 +306,7 @@ const char* wanted_file(const std::vector<CocoList>& lists) {
                     end = read_part(path, size_bytes - looked_at, looked_at);
   if (const auto foreign = foreign_json(cat(start, end))) {
     throw Error(error.kind(), cat(error.what(), "; this is a file of ", foreign->what),
-                foreign->cure);
+                foreign->hint);
   }
   const bool may_be_results = lists.size() > 1 && start.starts_with('[');
   throw Error(error.kind(), error.what(),

@@ -59,7 +59,7 @@ std::vector<std::string> matches_of(const std::string& pattern, std::vector<Skip
   for (std::size_t i = 0; i < found.gl_pathc; ++i) {
     const std::string path = found.gl_pathv[i];
     const std::string name = fs::path(path).filename().string();
-    if (name.starts_with('.') || !is_dropping(name)) paths.push_back(path);
+    if (name.starts_with('.') || !is_clutter(name)) paths.push_back(path);
   }
   return paths;
 }

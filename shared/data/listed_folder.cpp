@@ -36,7 +36,7 @@ std::vector<fs::directory_entry> entries_of(const std::string& path) {
   std::error_code code;
   std::vector<fs::directory_entry> entries;
   for (fs::directory_iterator at(path, code), end; !code && at != end; at.increment(code)) {
-    if (!is_dropping(at->path().filename().string())) entries.push_back(*at);
+    if (!is_clutter(at->path().filename().string())) entries.push_back(*at);
   }
   if (code) throw read_error(path, code.value());
   std::sort(entries.begin(), entries.end(),

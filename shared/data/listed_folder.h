@@ -27,7 +27,7 @@ struct FolderListing {
   std::vector<SkippedFile> skipped{};  // folders that may not be read
 };
 
-// Lists all files below `folder` at any depth except those of is_dropping() names and in such
+// Lists all files below `folder` at any depth except those of is_clutter() names and in such
 // folders. Links to files and folders are followed, each folder is entered once, `without` (the
 // folder of the results) never. `on_folder` is called for each folder. Throws kNoInput if there is
 // no such folder, or no permission, kConfig if `without` is the folder itself, kIo.

@@ -77,7 +77,7 @@ std::string describe_other_format(std::string_view bytes, const std::string& wan
     return cat("not a ", wanted, " but a ", found.format, " file", found.fix);
   }
   if (const auto foreign = foreign_content(bytes.substr(0, 512))) {
-    return cat("not a ", wanted, " but ", foreign->what, ": ", foreign->cure);
+    return cat("not a ", wanted, " but ", foreign->what, ": ", foreign->hint);
   }
   return cat("not a ", wanted, " nor a file of another known format");
 }

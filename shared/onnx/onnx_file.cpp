@@ -67,7 +67,7 @@ void check_onnx_seal(std::string_view file, const std::string& path) {
   }
   const auto kind = file_kind(file.substr(0, kKindBytes),
                               file.substr(file.size() - std::min(file.size(), kKindBytes)));
-  if (kind) throw Error(ErrorKind::kData, cat(path, ": is ", kind->what), kind->cure);
+  if (kind) throw Error(ErrorKind::kData, cat(path, ": is ", kind->what), kind->hint);
   throw Error(ErrorKind::kData, cat(path, ": not an inference model of retina-convert"),
               "convert a checkpoint: retina-convert --checkpoint RUN --output MODEL.onnx");
 }

@@ -54,11 +54,11 @@ TEST(Droppings, AreKnownByTheirNames) {
   for (const char* name :
        {".", "._a.jpg", ".DS_Store", "Thumbs.db", "thumbs.db", "desktop.ini", "__MACOSX", "@eaDir",
         "$RECYCLE.BIN", "lost+found", "Icon\r", "a.tif.aux.xml", "a.tif.ovr", "a.TFW", "a.prj"}) {
-    EXPECT_TRUE(is_dropping(name)) << name;
+    EXPECT_TRUE(is_clutter(name)) << name;
   }
   for (const char* name : {"a.jpg", "cat", "_._", "Thumbs", "thumbs.db.jpg", "MACOSX", "icon",
                            "a@eaDir", "\xFF.jpg", "a.xml", "ovr", "a.ovr.tif"}) {
-    EXPECT_FALSE(is_dropping(name)) << name;
+    EXPECT_FALSE(is_clutter(name)) << name;
   }
 }
 

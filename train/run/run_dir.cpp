@@ -46,7 +46,7 @@ std::string RunDir::report_path() const {
   return path(kReportFile);
 }
 
-void RunDir::withdraw() {
+void RunDir::remove_if_unused() {
   std::error_code kept;
   fs::remove(path(".lock"), kept);
   fs::remove(folder_, kept);

@@ -33,7 +33,7 @@ class RunDir {
   std::string report_path() const;
 
   // Removes the folder if it has nothing but the lock, when no run begins after all.
-  void withdraw();
+  void remove_if_unused();
   // Returns true when a run was begun here.
   bool has_run() const;
   // Throws kConfig when a file here has the name of a run's file but was not written by a run of

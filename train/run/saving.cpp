@@ -36,7 +36,7 @@ Saving::Saving(const SavingInput& input)
     : input_(input),
       scratch_(input.run_dir != nullptr ? input.options.scratch : "", input.options.folder) {}
 
-void Saving::settle() {
+void Saving::finish_or_warn() {
   try {
     wait();
   } catch (const std::exception& error) {

@@ -54,7 +54,7 @@ class Saving {
   // Throws kCannotCreate.
   explicit Saving(const SavingInput& input);
   // Waits for the checkpoint under way; its error becomes a warning.
-  ~Saving() { settle(); }
+  ~Saving() { finish_or_warn(); }
   Saving(const Saving&) = delete;
   Saving& operator=(const Saving&) = delete;
 
@@ -92,7 +92,7 @@ class Saving {
   // Waits for the checkpoint under way. Throws its error.
   void finish();
   // Does the same, but turns an error into a warning, which does not prevent another checkpoint.
-  void settle();
+  void finish_or_warn();
 
  private:
   // Returns true when an epoch ends with this step, its validation included.

@@ -23,7 +23,7 @@ RunState TrainingState::saved(std::optional<double> ap) const {
   return {.step = step_,
           .epoch = (step_ + steps_per_epoch_ - 1) / steps_per_epoch_,
           .samples_seen = samples_seen_,
-          .epoch_closed = epoch_is_settled(),
+          .epoch_closed = is_epoch_closed(),
           .skipped_steps = rollback.skipped(),
           .adaptive_schedule = schedule.state(),
           .ap = ap,
@@ -33,7 +33,7 @@ RunState TrainingState::saved(std::optional<double> ap) const {
 void TrainingState::restore(const RunState& state) {
   step_ = state.step;
   samples_seen_ = state.samples_seen;
-  settled_step_ = state.epoch_closed ? step_ : -1;
+  closed_step_ = state.epoch_closed ? step_ : -1;
   schedule.restore(state.adaptive_schedule, state.ap);
   rollback.merge(state.skipped_steps);
 }

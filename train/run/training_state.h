@@ -71,9 +71,9 @@ class TrainingState {
   double learning_rate() const { return schedule.learning_rate(step_); }
 
   // Returns false while an epoch is open: from its last step to the end of its validation.
-  bool epoch_is_settled() const { return settled_step_ == step_; }
+  bool is_epoch_closed() const { return closed_step_ == step_; }
   // Closes the epoch at this step: it ends none, or its epoch's validation is done.
-  void settle_epoch() { settled_step_ = step_; }
+  void close_epoch() { closed_step_ = step_; }
 
   void make_step(std::int64_t image_count) {
     ++step_;
@@ -93,7 +93,7 @@ class TrainingState {
  private:
   std::int64_t total_steps_, steps_per_epoch_;
   std::int64_t step_ = 0, samples_seen_ = 0;
-  std::int64_t settled_step_ = 0;  // the latest step after which no epoch was open
+  std::int64_t closed_step_ = 0;  // the latest step after which no epoch was open
 };
 
 }  // namespace retina

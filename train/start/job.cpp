@@ -21,7 +21,7 @@ namespace retina {
 namespace {
 
 // Resolves --init to a file, the best checkpoint for a run's folder, and stores its fingerprint.
-void take_init(TrainOptions& options, RunConfig& config) {
+void resolve_init(TrainOptions& options, RunConfig& config) {
   options.model.init = resolve_checkpoint(options.model.init);
   config.init_fingerprint = hex64(check_seal(options.model.init, "checkpoint"));
 }
@@ -68,7 +68,7 @@ void find_checkpoint(Job& job, RunConfig& config) {
 
 void check_init(Job& job, RunConfig& config) {
   const std::string& init = job.options.model.init;
-  if (is_folder(init)) take_init(job.options, config);
+  if (is_folder(init)) resolve_init(job.options, config);
   check_initial_weights(init, job.options.model_config(job.data->train->class_count()));
 }
 
@@ -249,7 +249,8 @@ RunConfig make_config(Job& job) {
   const std::optional<OptionTexts> before = RunDir::options_of(options.output);
   const bool is_known_folder = is_folder(init) && !options.checkpoints.overwrite && before &&
                                before->contains("init") && before->at("init") == init;
-  if (!options.from_scratch() && path_exists(init) && !is_known_folder) take_init(options, config);
+  if (!options.from_scratch() && path_exists(init) && !is_known_folder)
+    resolve_init(options, config);
   return config;
 }
 
@@ -326,7 +327,7 @@ void open_run(Job& job) {
   try {
     check_start(job, config);
   } catch (...) {
-    if (is_new) job.dir->withdraw();
+    if (is_new) job.dir->remove_if_unused();
     throw;
   }
   if (options.checkpoints.overwrite) job.dir->clear();

@@ -31,8 +31,8 @@ struct RecipeFacts {
   // epochs and `least_steps` steps.
   bool fits_data = false;
   std::int64_t least_steps = 0;
-  int warmup_epochs = 0;      // length of --warmup-steps auto; 0: a share of the run
-  std::string weights = {};   // pretrained weights for --init; empty: none
+  int warmup_epochs = 0;     // length of --warmup-steps auto; 0: a share of the run
+  std::string weights = {};  // pretrained weights for --init; empty: none
 };
 // torchvision-v1    references/detection of torchvision for retinanet_resnet50_fpn (36.4 mAP)
 // torchvision-v2    ... for retinanet_resnet50_fpn_v2 (41.5 mAP)

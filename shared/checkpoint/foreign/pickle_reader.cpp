@@ -234,7 +234,7 @@ void Reader::push_global(std::string_view module, std::string_view name) {
   if (found != kGlobals.end()) return push({.kind = kGlobal, .integer = found - kGlobals.begin()});
   const std::string place = cat(escaped(module), ".", escaped(name));
   if (const auto model = foreign_model(place)) {
-    fail(cat("is ", model->what, " (it needs ", place, ")"), model->cure);
+    fail(cat("is ", model->what, " (it needs ", place, ")"), model->hint);
   }
   fail(cat("the pickle asks for ", place, ", which is not allowed"),
        "only dicts of tensors are accepted: save model.state_dict() with torch.save in Python");

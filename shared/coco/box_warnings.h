@@ -15,18 +15,19 @@ namespace retina {
 // an area in images with a size, whether they read better as corners or as fractions of the image,
 // else how many extend beyond their image by more than a pixel and 1 % of its side and how many
 // have less than half their area in it, with the first one's image and annotation.
-std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
+std::string box_format_warning(const std::vector<ImageInfo>& images, const AnnotationList& truth);
 // Returns a warning about detections that extend beyond their image, in the same words, without a
 // guess at the reason; passes over those on other images.
-std::string boxes_beyond(const Instances& truth, const std::vector<Detection>& detections);
+std::string boxes_outside_warning(const Instances& truth, const std::vector<Detection>& detections);
 
 // Returns a warning about boxes that an image has twice, with the same class: matching finds at
 // most one of them.
-std::string doubled_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth);
+std::string duplicate_box_warning(const std::vector<ImageInfo>& images,
+                                  const AnnotationList& truth);
 
 // Returns a warning about areas of boxes, crowds aside, that no outline inside them can have: 0 or
 // less, or more than the box. An outline's area is smaller than its box.
-std::string impossible_areas(const std::vector<ImageInfo>& images, const AnnotationList& truth);
+std::string area_warning(const std::vector<ImageInfo>& images, const AnnotationList& truth);
 
 // Returns the three warnings above for ground truth.
 std::vector<std::string> box_notes(const std::vector<ImageInfo>& images,
@@ -35,8 +36,7 @@ std::vector<std::string> box_notes(const Instances& truth);
 
 // Returns a warning about an annotation with id 0, which pycocotools takes for "no match": a box
 // that is never found.
-std::string unmatchable_annotation(const std::vector<ImageInfo>& images,
-                                   const AnnotationList& truth);
+std::string annotation_0_warning(const std::vector<ImageInfo>& images, const AnnotationList& truth);
 
 // Returns a warning about images that share a file: half of the boxes on each would be background.
 // Passes over empty names.

@@ -1,4 +1,4 @@
-#include "shared/coco/doubts.h"
+#include "shared/coco/box_warnings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class Listed : public AnnotationList {
 
 std::string doubt(const std::vector<Box>& boxes) {
   const Instances truth = instances_of(boxes);
-  return doubtful_boxes(truth.images, Listed(truth));
+  return box_format_warning(truth.images, Listed(truth));
 }
 
 TEST(Doubts, BoxesInsideTheirImagesHaveNone) {
@@ -90,40 +90,40 @@ TEST(Doubts, DetectionsAreToldByTheirEntry) {
   const std::vector<Detection> found{{.image_id = 7, .bbox = {500, 5, 5, 5}},
                                      {.image_id = 1, .bbox = {5, 5, 5, 5}},
                                      {.image_id = 2, .bbox = {500, 5, 5, 5}}};
-  EXPECT_EQ(boxes_beyond(truth, found),
+  EXPECT_EQ(boxes_outside_warning(truth, found),
             "1 of 2 boxes reaches beyond its image, 1 wholly or mostly outside it (first: a.jpg "
             "(image 2), entry 2)");
 }
 
 TEST(Doubts, AnnotationIdZeroIsToldWithWhatItCosts) {
   Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}});
-  EXPECT_EQ(unmatchable_annotation(truth.images, Listed(truth)), "");
+  EXPECT_EQ(annotation_0_warning(truth.images, Listed(truth)), "");
   truth.annotations[1].id = 0;
-  EXPECT_THAT(unmatchable_annotation(truth.images, Listed(truth)),
+  EXPECT_THAT(annotation_0_warning(truth.images, Listed(truth)),
               HasSubstr("annotation id 0 (image 2)"));
 }
 
 TEST(Doubts, BoxesThatAnImageHasTwiceAreTold) {
   Instances truth = instances_of({{1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1, 5, 5}, {1, 1, 5, 5}});
-  EXPECT_EQ(doubled_boxes(truth.images, Listed(truth)), "") << "on images of their own";
-  EXPECT_EQ(doubled_boxes(truth.images, Listed(truth, 2)),
+  EXPECT_EQ(duplicate_box_warning(truth.images, Listed(truth)), "") << "on images of their own";
+  EXPECT_EQ(duplicate_box_warning(truth.images, Listed(truth, 2)),
             "2 boxes repeat another one of the same image and class (first: a.jpg (image 1), "
             "annotations 10 and 20): a detection finds one of the two, and the other counts as "
             "missed; remove them");
   truth.annotations[1].bbox[0] += 1e-6;
-  EXPECT_THAT(doubled_boxes(truth.images, Listed(truth, 2)), StartsWith("2 boxes repeat"));
+  EXPECT_THAT(duplicate_box_warning(truth.images, Listed(truth, 2)), StartsWith("2 boxes repeat"));
   truth.annotations[1].bbox[0] += 0.02;
-  EXPECT_THAT(doubled_boxes(truth.images, Listed(truth, 2)), StartsWith("1 box repeats"));
+  EXPECT_THAT(duplicate_box_warning(truth.images, Listed(truth, 2)), StartsWith("1 box repeats"));
   truth.annotations[1].category_id = 2;
   truth.annotations[3].iscrowd = true;
-  EXPECT_EQ(doubled_boxes(truth.images, Listed(truth, 2)), "");
+  EXPECT_EQ(duplicate_box_warning(truth.images, Listed(truth, 2)), "");
 }
 
 TEST(Doubts, AreasThatNoOutlineInTheBoxHasAreTold) {
   Instances truth = instances_of({{1, 1, 20, 10}, {1, 1, 20, 10}, {1, 1, 20, 10}, {1, 1, 0, 10}});
   const auto told = [&](double area) {
     truth.annotations[1].area = area;
-    return impossible_areas(truth.images, Listed(truth));
+    return area_warning(truth.images, Listed(truth));
   };
   for (Annotation& one : truth.annotations) one.area = 200;
   for (const double area : {200.0, 231.0, 87.5, 1e-9}) EXPECT_EQ(told(area), "") << area;

@@ -1,4 +1,4 @@
-#include "shared/coco/doubts.h"
+#include "shared/coco/box_warnings.h"
 
 #include <algorithm>
 #include <array>
@@ -135,7 +135,7 @@ Repeats find_repeats(std::size_t count, const std::function<std::uint64_t(std::s
 
 }  // namespace
 
-std::string doubtful_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
+std::string box_format_warning(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
   BoxReadings readings;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     const Annotation one = truth.at(i);
@@ -144,7 +144,8 @@ std::string doubtful_boxes(const std::vector<ImageInfo>& images, const Annotatio
   return readings.warning();
 }
 
-std::string doubled_boxes(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
+std::string duplicate_box_warning(const std::vector<ImageInfo>& images,
+                                  const AnnotationList& truth) {
   // Rounds to hundredths of a pixel: fractions of the image in six digits move boxes by less. No
   // usual fraction, such as .125, is a border of these.
   const auto rounded = [](double side) { return std::floor(100 * side + 0.3); };
@@ -170,7 +171,7 @@ std::string doubled_boxes(const std::vector<ImageInfo>& images, const Annotation
       count == 1 ? "it" : "them");
 }
 
-std::string impossible_areas(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
+std::string area_warning(const std::vector<ImageInfo>& images, const AnnotationList& truth) {
   std::int64_t count = 0;
   std::string first;
   for (std::size_t i = 0; i < truth.size(); ++i) {
@@ -193,8 +194,8 @@ std::string impossible_areas(const std::vector<ImageInfo>& images, const Annotat
 
 std::vector<std::string> box_notes(const std::vector<ImageInfo>& images,
                                    const AnnotationList& truth) {
-  std::vector<std::string> notes{doubtful_boxes(images, truth), doubled_boxes(images, truth),
-                                 impossible_areas(images, truth)};
+  std::vector<std::string> notes{box_format_warning(images, truth),
+                                 duplicate_box_warning(images, truth), area_warning(images, truth)};
   std::erase(notes, "");
   return notes;
 }
@@ -209,7 +210,8 @@ std::vector<std::string> box_notes(const Instances& truth) {
   return box_notes(truth.images, list);
 }
 
-std::string boxes_beyond(const Instances& truth, const std::vector<Detection>& detections) {
+std::string boxes_outside_warning(const Instances& truth,
+                                  const std::vector<Detection>& detections) {
   ImagesById images(truth.images);
   BoxReadings readings;
   for (const Detection& one : detections) {
@@ -219,8 +221,8 @@ std::string boxes_beyond(const Instances& truth, const std::vector<Detection>& d
   return readings.warning(false);
 }
 
-std::string unmatchable_annotation(const std::vector<ImageInfo>& images,
-                                   const AnnotationList& truth) {
+std::string annotation_0_warning(const std::vector<ImageInfo>& images,
+                                 const AnnotationList& truth) {
   std::size_t i = 0;
   while (i < truth.size() && truth.at(i).id != 0) ++i;
   if (i == truth.size()) return "";
