@@ -174,7 +174,8 @@ void declare_options(Cli& cli, ConvertOptions& options) {
   cli.option("repository", options.repository, "DIR",
              "also write DIR/NAME/ as NVIDIA Triton and MLServer load it", {.modes = kConvert});
   cli.option("service-name", options.service_name, "NAME",
-             cat("of the model there [", kDetectorName, ", a classifier's ", kClassifierName, "]"),
+             cat("name of the model in --repository [", kDetectorName, ", a classifier's ",
+                 kClassifierName, "]"),
              {.needs = "repository"});
   cli.group("Weights of torchvision");
   cli.option("import", options.weights, "WEIGHTS.pth",
@@ -206,7 +207,7 @@ void declare_options(Cli& cli, ConvertOptions& options) {
                  detector.min_px, ", classify ", classifier.min_px),
              {.modes = kImport});
   cli.option("max-side", options.max_side_px, "PX",
-             cat("but never the longer side past this; a classifier's: the shorter side that the "
+             cat("upper limit of the longer side; a classifier's: the shorter side that the "
                  "square is cut from; unset: ",
                  detector.max_px, ", classify ", classifier.max_px),
              {.modes = kImport});

@@ -215,7 +215,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "one (ios)",
              {.modes = kWithModel, .part_of = "tile"});
   cli.option("tile-match-threshold", options.tile_merge.threshold, "SHARE",
-             "from this part on they match, 0.01..1",
+             "least such part at which they match, 0.01..1",
              {.least = 0.01, .most = 1, .modes = kWithModel, .part_of = "tile"});
   cli.group("Machine");
   cli.choice("device", options.device, kDeviceChoices, "where the model runs",
@@ -226,7 +226,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
               .foreign = "bf16 autocast fp16 half use-fp16 amp mixed-precision use-amp",
               .remark = "bf16, or fp16 on GPUs before Ampere"});
   cli.option("expect-ranks", options.expect_ranks, "N",
-             "refuse to start with a different number; 0: any", {.least = 0});
+             "refuse to start unless there are N ranks; 0: any number", {.least = 0});
   cli.option(
       "stall-timeout", options.watch.stall_timeout_s, "SECONDS",
       "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "

@@ -196,7 +196,7 @@ void declare_checking(Cli& cli, CommandLine& line) {
              "print one by its place: 17.jpg+1600+0",
              {.needs = "inspect"});
   cli.option("image-id", line.inspect.image_id, "ID",
-             "the same by id, alone or where several images have one file",
+             "select by image id instead, or as well where several images share a file name",
              {.needs = "inspect", .part_of = "image"});
   cli.option("draw", line.inspect.draw, "OUT.jpg", "with --image: draw the boxes",
              {.needs = "inspect"});

@@ -46,7 +46,7 @@ void declare_data(Cli& cli, TrainOptions& o) {
                   "width height multi-scale multiscale scales",
        .remark = "and --max-side"});
   cli.option("max-side", o.data.max_side_px, "PX",
-             "but never the longer side past this; classify: the shorter side before validation "
+             "upper limit of the longer side; classify: the shorter side before validation "
              "takes the square from the middle [1333, with --min-side auto as far as the images "
              "need it; classify 256, cifar-cnn 32]");
   cli.choice("shuffle", o.data.shuffle,
@@ -216,7 +216,7 @@ void declare_length(Cli& cli, TrainOptions& o) {
              "epochs of N steps, whatever the size of the data; 0: an epoch is every image once",
              {.least = 0, .most = kMostInSpan});
   cli.option("early-stop", o.schedule.rule.early_stop_patience, "N",
-             "end after N validations without a better AP or top-1 accuracy; 0: never",
+             "end after N validations without improvement of AP or top-1 accuracy; 0: never",
              {.least = 0, .foreign = "patience early-stopping early-stopping-patience"});
   cli.option("stop-at-ap", o.schedule.rule.stop_at, "AP",
              "end after a validation of at least this AP; 0: never",
@@ -267,7 +267,8 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
   cli.option("weight-decay", o.optimizer.weight_decay, "D", "[adamw 0.05, others 0.0001]",
              {.least = 0, .foreign = "wd decay l2"});
   cli.option("norm-weight-decay", o.optimizer.rule.norm_weight_decay, "D",
-             "of normalisation layers [as --weight-decay]", {.least = 0, .file_only = true});
+             "weight decay of normalisation layers [as --weight-decay]",
+             {.least = 0, .file_only = true});
   cli.option("clip-norm", o.optimizer.clip_norm, "NORM",
              "largest global gradient norm; 0: no clipping",
              {.least = 0,
@@ -311,7 +312,8 @@ void declare_run(Cli& cli, TrainOptions& o) {
   cli.choice("device", o.compute.device, kDeviceChoices, "auto: a GPU if there is one",
              {.may_change = true, .foreign = "cpu no-cuda", .remark = "cpu"});
   cli.option("expect-ranks", o.distribution.expect_ranks, "N",
-             "refuse to start with a different number; 0: any", {.least = 0, .may_change = true});
+             "refuse to start unless there are N ranks; 0: any number",
+             {.least = 0, .may_change = true});
   cli.option(
       "stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
       "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
@@ -328,7 +330,7 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "always computes in IEEE fp32",
       {.may_change = true, .part_of = "precision"});
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
-             "gradients between ranks; 16 bit halves what travels", {.may_change = true});
+             "gradients between ranks; 16 bit halves the traffic", {.may_change = true});
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
              "on: gradients are summed in rank order, the same bits for buckets of any size",
              {.may_change = true, .foreign = "use-deterministic-algorithms", .remark = "on"});
@@ -338,7 +340,7 @@ void declare_run(Cli& cli, TrainOptions& o) {
   cli.option("bucket-mb", o.distribution.bucket_mb, "auto|N",
              "gradients travel in buckets of N MiB; auto: 8, or as the run began",
              {.may_change = true, .file_only = true});
-  cli.option("seed", o.seed, "N", "of weights, order and augmentation",
+  cli.option("seed", o.seed, "N", "random seed of weights, order and augmentation",
              {.foreign = "deterministic manual-seed random-seed"});
 }
 
