@@ -203,20 +203,6 @@ TEST(Recipes, EachTrainsASmallModel) {
   }
 }
 
-TEST(Recipes, EndWithOneLineWithoutTheirBackbone) {
-  const Job job;
-  std::vector<std::string> command =
-      job.train_command(job / "run", 1, {"--recipe", "torchvision-v2", "--check-args"});
-  // torchvision has no ResNet-18 of IMAGENET1K_V2.
-  EXPECT_THAT(run_process(command).err, HasSubstr("hint: import a resnet18 of ImageNet with "
-                                                  "retina-convert --import, then --init FILE"));
-  set_value(command, "--backbone", "resnet50");
-  const ProcessResult result = run_process(command);
-  EXPECT_EQ(result.exit_code, 78);
-  EXPECT_THAT(result.err, HasSubstr("begins with a pretrained backbone, --init is missing"));
-  EXPECT_THAT(result.err, HasSubstr("imagenet-v2"));
-}
-
 TEST(Synthetic, MeasuresSpeedWithoutDataAndWritesNothing) {
   const TestFolder folder;
   const auto command =

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -23,10 +22,8 @@ using testing::HasSubstr, testing::Not;
 
 std::vector<double> losses_of(const std::string& run) {
   std::vector<double> losses;
-  std::istringstream lines(read_file(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const JsonFile json = JsonFile::parse(line, "metrics.jsonl");
-    if (json.root().has("loss")) losses.push_back(json.root().at("loss").as_double());
+  for (const JsonFile& line : metric_lines(run, "step_ms")) {
+    losses.push_back(line.root().at("loss").as_double());
   }
   return losses;
 }

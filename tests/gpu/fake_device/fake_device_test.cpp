@@ -5,7 +5,6 @@
 
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -153,15 +152,6 @@ class FakeTraining : public testing::Test {
   }
 
   double loss(const std::string& run) const { return first_step(job_ / run, "loss"); }
-  std::vector<double> losses(const std::string& run) const {  // of its steps
-    std::vector<double> all;
-    std::istringstream lines(read_file(job_ / run + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const JsonFile json = JsonFile::parse(line, run);
-      if (json.root().has("step_ms")) all.push_back(json.root().at("loss").as_double());
-    }
-    return all;
-  }
 
   std::string images_per_step_ = "2";
   const Job job_;
@@ -204,12 +194,8 @@ TEST_F(FakeTraining, TrainsFrozenNormInBfloat16AndValidates) {
   train_on_cpu("cpu", 2, more);
   EXPECT_NEAR(loss("fake"), loss("cpu"), 0.02 * loss("cpu"));
   const auto validation_loss = [&](const std::string& run) {
-    std::istringstream lines(read_file(job_ / run + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const JsonFile json = JsonFile::parse(line, run);
-      if (json.root().has("validation")) return json.root().at("validation").at("loss").as_double();
-    }
-    return 0.0;
+    const JsonFile line = std::move(metric_lines(job_ / run, "validation").at(0));
+    return line.root().at("validation").at("loss").as_double();
   };
   EXPECT_NEAR(validation_loss("fake"), validation_loss("cpu"), 0.02 * validation_loss("cpu"));
 }

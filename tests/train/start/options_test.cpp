@@ -357,8 +357,9 @@ TEST(TrainOptions, SayHowGradientsTravel) {
   }
 }
 
-TEST(TrainOptions, OfMonitoringMayChangeInAContinuation) {
-  for (const char* name : {"timeline", "timeline-steps", "scaling-report"}) {
+TEST(TrainOptions, OfMonitoringAndHowExactProductsAreMayChangeInAContinuation) {
+  EXPECT_TRUE(parse({}).compute.tf32);
+  for (const char* name : {"timeline", "timeline-steps", "scaling-report", "precision-tf32"}) {
     EXPECT_TRUE(may_change(name)) << name;
   }
 }
@@ -420,11 +421,6 @@ TEST(TrainOptions, CountStepsWithoutOverflow) {
   const TrainOptions spans = parse({"--lr-drop-at", "1000000000epochs"});
   EXPECT_EQ(spans.adaptive_schedule(most_in_epoch).schedule.drop_steps.front() / most_in_epoch,
             1'000'000'000);
-}
-
-TEST(TrainOptions, MayChangeHowExactProductsAre) {
-  EXPECT_TRUE(parse({}).compute.tf32);
-  EXPECT_TRUE(may_change("precision-tf32"));  // as the device may
 }
 
 TEST(Task, ARecipeNamesItAndFillsWhatItNeeds) {
