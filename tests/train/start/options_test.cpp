@@ -348,11 +348,9 @@ TEST(TrainOptions, SayHowGradientsTravel) {
   }
 }
 
-TEST(TrainOptions, OfMonitoringAndHowExactProductsAreMayChangeInAContinuation) {
+TEST(TrainOptions, MayChangeHowExactProductsAre) {
   EXPECT_TRUE(parse({}).compute.tf32);
-  for (const char* name : {"timeline", "timeline-steps", "scaling-report", "precision-tf32"}) {
-    EXPECT_TRUE(may_change(name)) << name;
-  }
+  EXPECT_TRUE(may_change("precision-tf32"));  // as the device may
 }
 
 TEST(TrainOptions, RefuseValuesOutOfRange) {
