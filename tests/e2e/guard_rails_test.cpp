@@ -187,11 +187,12 @@ TEST(Recipes, EachTrainsASmallModel) {
   const Job job;
   for (const std::string recipe :
        {"torchvision-v1", "torchvision-v2", "keras-retinanet", "atss", "gfl"}) {
-    const ProcessResult result =
-        run_process(joined({"retina-train", "--recipe", recipe, "--train", job.train_shards(),
-                            "--output", job / recipe, "--init", "none", "--steps", "2",
-                            "--images-per-step", "2", "--min-side", "64,80"},
-                           kTinyModel));
+    auto command =
+        joined({"retina-train", "--recipe", recipe, "--train", job.train_shards(), "--output",
+                job / recipe, "--init", "none", "--steps", "2", "--images-per-step", "2"},
+               kTinyModel);
+    set_value(command, "--min-side", "64,80");
+    const ProcessResult result = run_process(command);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("the recipe's learning rate is for"));
     EXPECT_EQ(steps_logged(job / recipe), 2);
