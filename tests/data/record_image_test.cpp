@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "shared/base/error.h"
+#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
@@ -34,14 +34,10 @@ TEST(RecordImage, OfAnotherSizeOrThatDoesNotDecodeIsRefused) {
   for (const std::string_view bytes : {std::string_view(jpeg), std::string_view("no image")}) {
     JpegDecoder decoder;
     Image image;
-    try {
-      decode_image({.image_id = 7, .width = 10, .height = 20, .image = bytes}, "shards", decoder,
-                   image);
-      ADD_FAILURE() << "not refused";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kData);
-      EXPECT_THAT(error.what(), HasSubstr("shards: the image of image 7: "));
-    }
+    const Record record{.image_id = 7, .width = 10, .height = 20, .image = bytes};
+    EXPECT_THAT(
+        refusal_of(ErrorKind::kData, [&] { decode_image(record, "shards", decoder, image); }),
+        HasSubstr("shards: the image of image 7: "));
   }
 }
 

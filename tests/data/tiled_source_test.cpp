@@ -6,8 +6,6 @@
 #include <atomic>
 #include <optional>
 #include <random>
-#include <set>
-#include <tuple>
 
 #include "shared/base/file.h"
 #include "shared/data/evaluation_plan.h"

@@ -23,27 +23,10 @@ using testing::Not;
 // Next to nothing of how to train: sizes, so that it takes seconds.
 std::vector<std::string> plain_command(const Job& job, const std::string& run,
                                        const std::vector<std::string>& more) {
-  std::vector<std::string> words = {"retina-train",
-                                    "--train",
-                                    job.train_shards(),
-                                    "--output",
-                                    run,
-                                    "--backbone",
-                                    "resnet18",
-                                    "--min-side",
-                                    "64",
-                                    "--max-side",
-                                    "96",
-                                    "--device",
-                                    "cpu",
-                                    "--threads",
-                                    "1",
-                                    "--compute-threads",
-                                    "1",
-                                    "--images-per-step",
-                                    "4"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return joined(joined({"retina-train", "--train", job.train_shards(), "--output", run},
+                       words("--backbone resnet18 --min-side 64 --max-side 96 --device cpu "
+                             "--threads 1 --compute-threads 1 --images-per-step 4")),
+                more);
 }
 
 JsonFile config_of(const std::string& run) {

@@ -11,19 +11,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.dont_write_bytecode = True
-from browser import HOSTILE, PageTest
+from browser import HOSTILE, PageTest, number, shown
 
 SEED = 9
 IMAGES = 60
-
-
-def shown(value):
-    """How the page shows a metric."""
-    return "–" if value is None else f"{value:.3f}"
-
-
-def number(value):
-    return f"{value:,}"
 
 
 def make_shards(build, folder, names):

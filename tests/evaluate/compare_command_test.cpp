@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -276,14 +275,6 @@ TEST_F(CompareCommand, AWrongCommandLineIsUsage) {
     expect_refusal(compare(a_, b_, {option, "1"}), 64, {cat(option, ": has no effect")});
   }
   expect_refusal(compare(a_, b_, {"--expect-ranks", "2"}), 78, {"--expect-ranks"});
-}
-
-TEST_F(CompareCommand, OddResultsCostAWarningEach) {
-  write_file_atomically(b_,
-                        R"([{"image_id": 1, "category_id": 8, "bbox": [1, 1, 2, 2], "score": 1}])");
-  const ProcessResult result = compare(a_, b_, {"--annotations", truth_});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr(cat("warning: ", b_, ": 1 detection has a category")));
 }
 
 // Models' folders: the shards are their ground truth, as far as --max-images went.

@@ -11,13 +11,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 sys.dont_write_bytecode = True
 import class_page_test
 import report_page_test
-from browser import PageTest
+from browser import PageTest, shown
 
 BUILD = pathlib.Path(os.environ["RETINA_BUILD"]) / "bin"
-
-
-def shown(value):
-    return "–" if value is None or value == -1 else f"{value:.3f}".replace("-0.000", "0.000")
 
 
 def signed(value, digits=3):

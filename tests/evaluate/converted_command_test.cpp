@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
@@ -111,30 +109,6 @@ TEST_F(ConvertedCommand, TakesOtherThresholdsThanItWasConvertedWith) {
   ASSERT_EQ(tight.exit_code, 0) << tight.err;
   EXPECT_LT(read_results(*folder_ / "tight/detections.json").size(),
             read_results(*folder_ / "loose/detections.json").size());
-}
-
-// The scores of each image's detections, from the best down.
-std::map<std::int64_t, std::vector<double>> scores_in(const std::string& output) {
-  std::map<std::int64_t, std::vector<double>> scores;
-  for (const Detection& found : read_results(output + "/detections.json")) {
-    scores[found.image_id].push_back(found.score);
-  }
-  for (auto& [image, row] : scores) std::sort(row.rbegin(), row.rend());
-  return scores;
-}
-
-TEST_F(ConvertedCommand, GivesTheBestWhereFewerDetectionsAreAskedForAndRefusesMore) {
-  ASSERT_EQ(run_process(command("model.onnx", "all", {})).exit_code, 0);
-  const ProcessResult few = run_process(command("model.onnx", "few", {"--max-detections", "3"}));
-  ASSERT_EQ(few.exit_code, 0) << few.err;
-  auto want = scores_in(*folder_ / "all");
-  for (auto& [image, row] : want) row.resize(std::min<std::size_t>(row.size(), 3));
-  EXPECT_EQ(scores_in(*folder_ / "few"), want);
-
-  const ProcessResult more = run_process(command("model.onnx", "more", {"--max-detections", "26"}));
-  EXPECT_EQ(more.exit_code, 78) << more.err;
-  EXPECT_THAT(more.err, HasSubstr("--max-detections 26: the model gives at most 25"));
-  EXPECT_THAT(more.err, HasSubstr("convert the checkpoint again with --max-detections"));
 }
 
 TEST_F(ConvertedCommand, WithoutSuppressionOrForOneSizeSaysSo) {

@@ -116,11 +116,6 @@ TEST_F(ModelCommand, AnApBelowTheWantedOneIsExitOneUnderMpirunToo) {
   EXPECT_THAT(result.err, HasSubstr("below --min-score 0.99"));
 }
 
-TEST_F(ModelCommand, ADetectorHasNoTop1) {
-  expect_refusal(run_process(command("out", {"--min-score", "1.5"})), 64,
-                 "--min-score: bad value (got \"1.5\"");
-}
-
 TEST_F(ModelCommand, QuarantinedImagesAreToldWithTheNumbersAndTheVerdict) {
   data_ = folder_ / "shards";
   std::filesystem::copy(*shared_ / "shards", data_);

@@ -10,21 +10,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.dont_write_bytecode = True
-from browser import HOSTILE, PageTest
+from browser import HOSTILE, PageTest, number, shown
 
 SEED = 7
 KINDS = ["classification", "localisation", "both", "duplicate", "background", "missed"]
-
-
-def shown(value):
-    """How the page shows a metric."""
-    if value is None or value == -1:
-        return "–"
-    return f"{value:.3f}".replace("-0.000", "0.000")
-
-
-def number(value):
-    return f"{value:,}"
 
 
 def moved(rng, box, by):

@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/base/json.h"
 #include "tests/support/refusal.h"
@@ -201,13 +200,8 @@ TEST(Predictions, DamageIsOneErrorNamingTheLine) {
         Case{R"({"image_id":7,"category_id":3,"rank":0,"loss":0.1,"top5":[]})", "top5"},
         Case{R"({"image_id":7,"category_id":3,"loss":0.1,"top5":[[3,0.9]]})", "rank"}}) {
     write_file_atomically(path, one.text);
-    try {
-      read_predictions(path);
-      FAIL() << one.text;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kData);
-      EXPECT_THAT(error.what(), AllOf(HasSubstr(path + ": line "), HasSubstr(one.problem)));
-    }
+    EXPECT_THAT(refusal_of(ErrorKind::kData, [&] { read_predictions(path); }),
+                AllOf(HasSubstr(path + ": line "), HasSubstr(one.problem)));
   }
 }
 

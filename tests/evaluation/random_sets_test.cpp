@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
-#include <set>
 
 #include "shared/base/json.h"
 #include "shared/evaluation/score/metrics.h"
@@ -13,41 +11,6 @@
 
 namespace retina {
 namespace {
-
-// How many sets have what they are there for.
-struct Coverage {
-  int ties = 0, crowds = 0, empty_images = 0, area_edges = 0, over_100 = 0, unknown = 0, low = 0,
-      id_zero = 0;
-};
-
-void count(const RandomSet& set, Coverage& coverage) {
-  std::set<double> scores;
-  std::map<std::pair<std::int64_t, std::int64_t>, int> found;
-  std::set<std::int64_t> filled;
-  bool unknown = false, low = false;
-  for (const Detection& one : set.found) {
-    scores.insert(one.score);
-    ++found[{one.image_id, one.category_id}];
-    unknown = unknown || one.category_id == kUnknownCategory;
-    low = low || one.score <= 0;
-  }
-  bool crowds = false, edges = false, id_zero = false;
-  for (const Annotation& one : set.truth.annotations) {
-    filled.insert(one.image_id);
-    crowds = crowds || one.iscrowd;
-    edges = edges || one.area == 1024 || one.area == 9216;
-    id_zero = id_zero || one.id == 0;
-  }
-  coverage.ties += scores.size() < set.found.size();
-  coverage.over_100 +=
-      std::any_of(found.begin(), found.end(), [](const auto& item) { return item.second > 100; });
-  coverage.empty_images += filled.size() < set.truth.images.size();
-  coverage.crowds += crowds;
-  coverage.area_edges += edges;
-  coverage.unknown += unknown;
-  coverage.low += low;
-  coverage.id_zero += id_zero;
-}
 
 TEST(Metrics, TheResultDoesNotDependOnTheThreads) {
   for (int number = 0; number < 40; ++number) {
@@ -73,10 +36,8 @@ TEST(MetricsParity, TwoHundredRandomSetsEqualPycocotools) {
   ASSERT_EQ(golden.size(), static_cast<std::size_t>(kRandomSetCount));
   double worst = 0;
   int scored = 0;
-  Coverage coverage;
   for (int number = 0; number < kRandomSetCount; ++number) {
     const RandomSet set = random_set(number);
-    count(set, coverage);
     const CocoMetrics metrics = evaluate_detections(set.truth, set.found);
     scored += metrics.stats[kAp] > 0;
     for (std::size_t i = 0; i < kCocoStatCount; ++i) {
@@ -94,10 +55,6 @@ TEST(MetricsParity, TwoHundredRandomSetsEqualPycocotools) {
   }
   std::printf("200 random sets: largest difference from pycocotools %.1e (bound 1e-12)\n", worst);
   EXPECT_GT(scored, 100);
-  for (const int sets : {coverage.ties, coverage.crowds, coverage.empty_images, coverage.area_edges,
-                         coverage.over_100, coverage.unknown, coverage.low, coverage.id_zero}) {
-    EXPECT_GE(sets, 25);
-  }
 }
 
 }  // namespace

@@ -1,16 +1,49 @@
 #include "tests/fuzz/fuzz_loop.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
+#include <new>
 
 #include "shared/base/error.h"
 #include "shared/base/program.h"
 #include "shared/cli/cli.h"
-#include "tests/fuzz/memory_meter.h"
+
+// The global operators count what they have given out.
+namespace {
+
+std::size_t live = 0, peak = 0;
+
+void* counted(std::size_t size) {
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  live += ::malloc_usable_size(memory);
+  peak = std::max(peak, live);
+  return memory;
+}
+
+void give_back(void* memory) noexcept {
+  if (memory != nullptr) live -= ::malloc_usable_size(memory);
+  std::free(memory);
+}
+
+}  // namespace
+
+// The array forms call these.
+void* operator new(std::size_t size) {
+  return counted(size);
+}
+void operator delete(void* memory) noexcept {
+  give_back(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  give_back(memory);
+}
 
 namespace retina {
 namespace {
@@ -55,14 +88,13 @@ int fuzz_main(int argc, char** argv, const char* program,
       crash_text = cat(program, ": crashed in run ", number, "\n");
       Dice dice(seed, static_cast<std::uint32_t>(number));
       const FuzzTry one = make(dice, number);
-      const std::size_t before = live_bytes();
-      reset_peak();
+      const std::size_t before = peak = live;
       try {
         accepted += one.run() ? 1 : 0;
-        const std::size_t used = peak_bytes() - before;
+        const std::size_t used = peak - before;
         largest_use = std::max(largest_use, used);
         require(used <= one.most_bytes, "used more memory than the input's size allows");
-        require(live_bytes() == before, "memory was not given back");
+        require(live == before, "memory was not given back");
       } catch (const std::exception& error) {
         throw Error(
             ErrorKind::kAnswerNo, cat("run ", number, ": ", error.what()),

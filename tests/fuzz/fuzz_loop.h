@@ -1,5 +1,6 @@
 // The loop of pth-fuzz and onnx-fuzz: random tries, each within the memory that its input's size
-// allows. A try depends on --seed and its number alone: --first N --runs 1 repeats it.
+// allows, by operators new and delete of its own. A try depends on --seed and its number alone:
+// --first N --runs 1 repeats it.
 #pragma once
 
 #include <cstddef>

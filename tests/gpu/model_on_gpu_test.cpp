@@ -1,12 +1,14 @@
-// The whole model and its loss on a GPU against the CPU: outputs, every gradient by name, and
-// detections.
+// Which GPU a rank takes, and the whole model and its loss on it against the CPU: outputs, every
+// gradient by name, and detections.
 #include <torch/types.h>
 
 #include <cmath>
+#include <set>
 
 #include "shared/model/device.h"
 #include "shared/model/postprocess.h"
 #include "shared/model/retinanet.h"
+#include "shared/model/sync_norm.h"
 #include "tests/gpu/gpu.h"
 #include "tests/ops/test_tensors.h"
 #include "train/step/detection_loss.h"
@@ -166,6 +168,58 @@ INSTANTIATE_TEST_SUITE_P(Architectures, ModelOnGpu,
                          [](const auto& instance) {
                            return instance.param == BoxLossKind::kL1 ? "V1" : "V2";
                          });
+
+TEST(DeviceOnGpu, IsTheFirstUnlessTheCpuIsAskedFor) {
+  RETINA_GPU_OR_SKIP();
+  EXPECT_EQ(choose_device(DeviceChoice::kAuto), c10::Device(c10::kCUDA, 0));
+  EXPECT_EQ(choose_device(DeviceChoice::kCuda), c10::Device(c10::kCUDA, 0));
+  EXPECT_EQ(choose_device(DeviceChoice::kCpu), c10::Device(c10::kCPU));
+}
+
+TEST(DeviceOnGpu, HasAnIdOfItsOwn) {
+  RETINA_GPU_OR_SKIP();
+  const std::vector<std::string> ids = visible_gpus();
+  EXPECT_EQ(ids.size(), static_cast<std::size_t>(torch::cuda::device_count()));
+  EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), ids.size());
+  EXPECT_EQ(visible_gpus(), ids);
+}
+
+// Batch norm over ranks. One rank: what the others add is none of the kernels' business.
+class LoneRank : public RankSum {
+ public:
+  void sum(std::span<double>, const std::string&) override {}
+};
+
+// The output, the gradients of input, weight and bias, and the running statistics; on the CPU.
+std::vector<at::Tensor> results_on(c10::Device device) {
+  torch::manual_seed(1);
+  const auto draw = [&](std::vector<std::int64_t> shape) {
+    return torch::randn(shape, at::kDouble).to(device);
+  };
+  const at::Tensor input = draw({3, 5, 7, 4}).requires_grad_(), weight = draw({5}).requires_grad_(),
+                   bias = draw({5}).requires_grad_(), running_mean = draw({5}),
+                   running_var = draw({5}).square(), output_gradient = draw({3, 5, 7, 4});
+  LoneRank alone;
+  const SyncNorm options{.ranks = &alone, .name = "norm"};
+  const at::Tensor output =
+      sync_batch_norm(input, weight, bias, running_mean, running_var, options);
+  output.backward(output_gradient);
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& tensor :
+       {output.detach(), input.grad(), weight.grad(), bias.grad(), running_mean, running_var}) {
+    results.push_back(tensor.cpu());
+  }
+  return results;
+}
+
+TEST(SyncNormOnGpu, GivesTheCpusOutputAndGradients) {
+  RETINA_GPU_OR_SKIP();
+  const auto cpu = results_on(c10::kCPU), gpu = results_on(kGpu);
+  for (std::size_t i = 0; i < cpu.size(); ++i) {
+    EXPECT_TRUE(gpu[i].allclose(cpu[i], 1e-11, 1e-11))
+        << i << ": " << (gpu[i] - cpu[i]).abs().max();
+  }
+}
 
 }  // namespace
 }  // namespace retina

@@ -159,7 +159,7 @@ architecture=${architecture%%$'\n'*} architecture=${architecture//./}
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE \
   -DRETINA_SITE_PACKAGES="$site" -DRETINA_WITH_CUDA=ON -DCMAKE_CUDA_COMPILER="$(command -v nvcc)" \
   -DCMAKE_CUDA_ARCHITECTURES="$architecture-real"
-cmake --build "$build" -j "$jobs" --target gpu_test render_scenes bench_infer
+cmake --build "$build" -j "$jobs" --target gpu_test render_scenes
 [ -z "$build_only" ] || exit 0
 # A few processes with a part of the cases each: each start of CUDA takes seconds.
 code=0 parts=()

@@ -5,38 +5,44 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
+import warnings
 
 from job_files import INSTALL, folders_of, render_jobs, wheel
 
 setUpModule = render_jobs
 FOLDER, CLASSIFY = folders_of("azureml")
-CHECK = pathlib.Path(__file__).with_name("azureml_check.py")
-TYPOS = (
-    ("train.yml", "process_count_per_instance", "process_count_per_instnce"),
-    ("pipeline.yml", "parent.jobs.pack", "parent.jobs.packs"),
-    ("gpu-cluster.yml", "min_instances:", "min_instance:"),
-    ("deployment.yml", "liveness_route:", "liveness_rout:"),
-)
 
 
-def network_away():
-    """A prefix that takes the network from a command, where this machine lets us."""
-    away = ["unshare", "-rn"]
-    if not shutil.which(away[0]):
-        return []
-    allowed = subprocess.run([*away, "true"], capture_output=True).returncode == 0
-    return away if allowed else []
+def check(paths):
+    """Prints what the library finds wrong, {file: [errors]}; in a process of its own, which can be without a network."""
+    warnings.filterwarnings("ignore")
+    ml = importlib.import_module("azure.ai.ml")
+    loaders = {"commandJob": ml.load_job, "pipelineJob": ml.load_job, "amlCompute": ml.load_compute,
+               "azureBlob": ml.load_datastore, "azureFile": ml.load_datastore,
+               "managedOnlineEndpoint": ml.load_online_endpoint, "managedOnlineDeployment": ml.load_online_deployment}
+    found = {}
+    for path in paths:
+        schema = wheel("yaml").safe_load(pathlib.Path(path).read_text())["$schema"]
+        load = loaders[pathlib.PurePath(schema).name.removesuffix(".schema.json")]
+        try:
+            loaded = load(path)
+            result = loaded._validate() if load is ml.load_job else None
+            found[path] = result.error_messages if result and not result.passed else {}
+        except Exception as error:  # The library has a dozen kinds of its own.
+            found[path] = {"file": str(error).strip() or type(error).__name__}
+    print(json.dumps(found))
 
 
 def errors_of(paths):
-    wheel("yaml")
     wheel("azure.core")
     if not importlib.util.find_spec("azure.ai.ml"):
         raise unittest.SkipTest(f"Python's azure-ai-ml is missing; {INSTALL}")
-    done = subprocess.run([*network_away(), sys.executable, CHECK, *paths], capture_output=True,
-                          text=True, timeout=300)
+    away = ["unshare", "-rn"]  # without a network, where this machine lets us
+    if not shutil.which(away[0]) or subprocess.run([*away, "true"], capture_output=True).returncode:
+        away = []
+    done = subprocess.run([*away, sys.executable, __file__, "--check", *paths], capture_output=True, text=True,
+                          timeout=300)
     if done.returncode:
         raise AssertionError(done.stderr)
     found = json.loads(done.stdout)
@@ -48,25 +54,10 @@ class AzuremlFiles(unittest.TestCase):
     maxDiff = None
 
     # One process for all: the library takes seconds to load.
-    def test_azures_library_takes_every_file_and_finds_every_typo(self):
-        paths = sorted(FOLDER.glob("*.yml"))
-        expected = {name for name, _, _ in TYPOS} | {"endpoint.yml", "pack.yml", "weights.yml", "eval.yml", "convert.yml"}
-        self.assertLessEqual(expected, {path.name for path in paths})
-        others = sorted(CLASSIFY.glob("*.yml"))
-        self.assertLessEqual({"pack.yml", "train.yml", "eval.yml", "convert.yml", "pipeline.yml"},
-                             {path.name for path in others})
-        paths += others
-        with tempfile.TemporaryDirectory() as room:
-            planted = {}
-            for number, (name, old, new) in enumerate(TYPOS):
-                content = (FOLDER / name).read_text()
-                self.assertIn(old, content, name)
-                path = pathlib.Path(room) / f"{number}-{name}"
-                path.write_text(content.replace(old, new, 1))
-                planted[str(path)] = new
-            found = errors_of([*paths, *planted])
-        self.assertEqual({str(path): found[str(path)] for path in paths if found[str(path)]}, {})
-        self.assertEqual([new for path, new in planted.items() if not found[path]], [])
+    def test_azures_library_takes_every_file(self):
+        paths = [path for folder in (FOLDER, CLASSIFY) for path in sorted(folder.glob("*.yml"))]
+        self.assertGreater(len(paths), 12)
+        self.assertEqual({name: errors for name, errors in errors_of(paths).items() if errors}, {})
 
     def test_the_deployment_belongs_to_the_endpoint_and_asks_for_the_model(self):
         load = wheel("yaml").safe_load
@@ -81,4 +72,4 @@ class AzuremlFiles(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.exit(unittest.main())
+    sys.exit(check(sys.argv[2:]) if sys.argv[1:2] == ["--check"] else unittest.main())

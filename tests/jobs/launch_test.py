@@ -420,14 +420,6 @@ while true; do sleep 0.02; done
         self.fail("unshare has started nothing")
 
     @unittest.skipUnless(has_pid_namespaces(), "no process namespaces here")
-    def test_as_pid_1_term_lets_all_ranks_save(self):
-        process = self.start("--ranks", 2, "--", self.saver(2), before=PID_1)
-        self.wait_for("ready", 2)
-        os.kill(self.first_process(process), signal.SIGTERM)
-        self.assertEqual(self.ended(process), 75, self.output.read_text())
-        self.assertEqual(self.output.read_text().count("saved"), 2)
-
-    @unittest.skipUnless(has_pid_namespaces(), "no process namespaces here")
     @unittest.skipUnless(HAS_TRAINER, f"no retina-train in {BUILD}/bin")
     def test_the_trainer_as_pid_1_saves_on_term_and_finishes_when_run_again(self):
         shards, run = self.room / "shards", self.room / "run"

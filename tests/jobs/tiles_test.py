@@ -9,15 +9,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
-import types
 import unittest
 import unittest.mock
 from pathlib import Path
 
-from job_files import ROOT, decoder, wheel
+import model_process_test
+from job_files import ROOT, wheel
 
-sys.path.insert(0, str(ROOT / "jobs/serving"))
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("RETINA_BUILD", ROOT / "build"))
 
@@ -41,13 +39,10 @@ def as_results(image_id, boxes, scores, categories):
             for (x1, y1, x2, y2), score, category in zip(boxes, scores, categories, strict=True)]
 
 
-class Parts(unittest.TestCase):
+class Parts(model_process_test.Parts):
     def setUp(self):
-        self.numpy = wheel("numpy")
-        wheel("PIL.Image")
-        decoder()
-        self.tiles, self.request, self.program, self.process = map(
-            importlib.import_module, ("tiles", "request", "model_program", "model_process"))
+        super().setUp()
+        self.numpy, self.tiles = wheel("numpy"), importlib.import_module("tiles")
 
     def same(self, ours, theirs, tolerance_px=0, tolerance=0):
         """Two lists of results, in the same order or near it."""
@@ -131,27 +126,15 @@ def jpeg(width, height):
 class TiledRequests(Parts):
     """Of the model's process, with a model that finds one box in the middle of what it is shown."""
 
-    def answers(self, requests, kind="detector", size=None, **limits):
+    def answers(self, requests, **more):
         """The messages to `requests`, each elements and a tiling, and the batches: planes, their size."""
-        limits = self.request.Limits(**{"max_batch_images": 1} | limits)
-        sent, arrived, batches = [], threading.Semaphore(0), []
-
-        def send(message):
-            sent.append(message)
-            if "tiles_left" not in message:
-                arrived.release()
+        batches = []
 
         def look(images, height, width):
             batches.append((images[:], height, width))
             return [([[width / 8, height / 8, 7 * width / 8, 7 * height / 8]], [.5], [0])] * len(images)
 
-        model = types.SimpleNamespace(kind=kind, names=["cat"], ids=[1], size=size, run=look)
-        pipeline = self.program.Pipeline(model, limits, send)
-        for elements, tiling in requests:
-            pipeline.add(elements, tiling)
-        for _ in requests:
-            self.assertTrue(arrived.acquire(timeout=60))
-        return sent, batches
+        return self.piped(requests, look, **{"kind": "detector"} | more), batches
 
     def test_the_model_sees_every_tile_and_the_image(self):
         file = jpeg(100, 70)

@@ -145,7 +145,7 @@ def main():
             tags, numbers = compare_scalars(accumulator, output)
             shown_images = compare_images(accumulator, output)
             print(f"{make.__name__}: {numbers} numbers under {tags} tags are those of metrics.jsonl, "
-                  f"{images} images", flush=True)
+                  f"{shown_images} images", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,16 @@ import unittest
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
+def shown(value):
+    """How a page shows a metric."""
+    return "–" if value is None or value == -1 else f"{value:.3f}".replace("-0.000", "0.000")
+
+
+def number(value):
+    """How a page shows a count."""
+    return f"{value:,}"
+
+
 def find_browser():
     """The browser's path: $CHROMIUM, or one of the usual names; None where there is none."""
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)

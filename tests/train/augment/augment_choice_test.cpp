@@ -9,6 +9,7 @@
 #include "shared/base/error.h"
 #include "shared/base/file.h"
 #include "shared/cli/cli.h"
+#include "tests/support/refusal.h"
 #include "tests/support/test_folder.h"
 
 namespace retina {
@@ -26,13 +27,8 @@ AugmentOptions parse(std::vector<const char*> arguments) {
 }
 
 void expect_refused(const std::vector<const char*>& arguments, const std::string& message) {
-  try {
-    parse(arguments);
-    ADD_FAILURE() << arguments.back() << " is taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_THAT(error.what(), HasSubstr(message));
-  }
+  EXPECT_THAT(refusal_of(ErrorKind::kUsage, [&] { parse(arguments); }), HasSubstr(message))
+      << arguments.back();
 }
 
 TEST(AugmentChoice, DetailsReplaceThoseOfTheSet) {

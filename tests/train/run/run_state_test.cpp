@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "shared/base/error.h"
 #include "shared/base/json.h"
+#include "tests/support/refusal.h"
 
 namespace retina {
 namespace {
@@ -52,13 +52,8 @@ TEST(RunState, KeepsItsKeys) {
 }
 
 TEST(RunState, NamesTheCheckpointThatLacksAField) {
-  try {
-    RunState::parse(R"({"step":1})", "checkpoint.pt");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_THAT(error.what(), HasSubstr("checkpoint.pt"));
-  }
+  const auto parse = [] { RunState::parse(R"({"step":1})", "checkpoint.pt"); };
+  EXPECT_THAT(refusal_of(ErrorKind::kData, parse), HasSubstr("checkpoint.pt"));
 }
 
 }  // namespace

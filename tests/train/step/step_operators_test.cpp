@@ -71,6 +71,13 @@ void step(Replica& replica, const Batch& batch, std::int64_t number) {
   replica.update(1e-3, number);
 }
 
+void expect_no_wait(const OperatorLog& log) {
+  for (const char* waits : {"aten::_local_scalar_dense", "aten::item", "aten::nonzero",
+                            "aten::is_nonzero", "aten::equal", "aten::masked_select"}) {
+    EXPECT_EQ(log.of(waits).count, 0) << waits;
+  }
+}
+
 class StepOperators : public testing::TestWithParam<Variant> {};
 
 TEST_P(StepOperators, NothingWaitsForTheDeviceAndNoActivationIsCopied) {
@@ -83,10 +90,7 @@ TEST_P(StepOperators, NothingWaitsForTheDeviceAndNoActivationIsCopied) {
   const OperatorLog log;
   step(replica, batch, 2);
   EXPECT_GT(log.of("aten::convolution_backward").count, 40) << "the log sees backward";
-  for (const char* waits : {"aten::_local_scalar_dense", "aten::item", "aten::nonzero",
-                            "aten::is_nonzero", "aten::equal", "aten::masked_select"}) {
-    EXPECT_EQ(log.of(waits).count, 0) << waits;
-  }
+  expect_no_wait(log);
   // As many values as the smaller head has: anchors of all levels times two classes.
   constexpr std::int64_t kSmallest = kImages * kAnchors * 2;
   for (const char* copies : {"aten::_to_copy", "aten::cat", "aten::clone", "aten::stack"}) {
@@ -193,10 +197,7 @@ TEST(ReplicaInFp16, WaitsForNothing) {
   replica.take_metrics();
   const OperatorLog log;
   step(replica, batch, 2);
-  for (const char* waits : {"aten::_local_scalar_dense", "aten::item", "aten::nonzero",
-                            "aten::is_nonzero", "aten::equal", "aten::masked_select"}) {
-    EXPECT_EQ(log.of(waits).count, 0) << waits;
-  }
+  expect_no_wait(log);
 }
 
 TEST(ReplicaInFp16, SkipsAStepThatOverflowsAsIfItHadNotBeen) {
