@@ -156,7 +156,8 @@ void declare_options(Cli& cli, ConvertOptions& options) {
       "how they are stored: f16 halves the file; int8 (with --data) quarters it and is faster "
       "on CPUs",
       {.modes = kConvert,
-       .foreign = "bf16 fp16 half use-fp16 amp mixed-precision use-amp int8 quantize quantise",
+       .foreign = "weights=fp16 weights=half weights=float16 bf16 fp16 half use-fp16 amp "
+                  "mixed-precision use-amp int8 quantize quantise",
        .remark = "f16 or int8"});
   cli.option("onnx-static", options.onnx_static, "HxW",
              "all images have this size, for runtimes that want to know it; unset: any size",

@@ -160,7 +160,7 @@ void declare_options(Cli& cli, EvalOptions& options) {
       {.modes = kOnImages, .foreign = "format save-txt save-conf save-csv"});
   cli.option("min-score", options.min_score, "X",
              "exit 1 when AP@[.50:.95], or a classifier's top-1 accuracy (0..1), is below this",
-             {.least = 0, .most = 1, .modes = kOnShards | kScoring});
+             {.least = 0, .most = 1, .modes = kOnShards | kScoring, .foreign = "min-ap min-top1"});
   cli.option("draw", options.draw, "COUNT",
              "write this many images with drawn detections to DIR/drawn",
              {.least = 0,

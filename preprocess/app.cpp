@@ -194,7 +194,7 @@ void declare_checking(Cli& cli, CommandLine& line) {
              "with --inspect: print the boxes of the image with this file name, or with one that "
              "ends so: 17.jpg finds street/17.jpg; of a set of tiles, list the image's tiles, or "
              "print one by its place: 17.jpg+1600+0",
-             {.needs = "inspect"});
+             {.needs = "inspect", .foreign = "image-file image-id"});
   cli.option("image-id", line.inspect.image_id, "ID",
              "select by image id instead, or as well where several images share a file name",
              {.needs = "inspect", .part_of = "image"});

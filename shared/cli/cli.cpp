@@ -570,13 +570,25 @@ std::string Cli::foreign_answer(const std::string& name) const {
   const std::string wanted = foreign_name(name);
   for (const Option& option : options_) {
     if (!has_word(option.rules.foreign, wanted)) continue;
-    return cat("here it is --", option.name, option.rules.remark.empty() ? "" : " ",
-               option.rules.remark);
+    const std::string& remark = option.rules.remark;
+    const bool is_apart = !remark.empty() && remark.find_first_of(",;") != 0;
+    return cat("here it is --", option.name, is_apart ? " " : "", remark);
   }
   for (const auto& [names, text] : answers_) {
     if (has_word(names, wanted)) return text.starts_with("--") ? cat("here it is ", text) : text;
   }
   return "";
+}
+
+// Returns "its parts are momentum=M", or "" for an option without parts.
+std::string Cli::parts_of(const Option& option) const {
+  std::string text;
+  for (const Option& part : options_) {
+    if (part.rules.part_of != option.name) continue;
+    text += cat(text.empty() ? "its parts are " : ", ", part.rules.key_of_part(part.name), "=",
+                part.value_name);
+  }
+  return text;
 }
 
 // Sets the parts that stand in the option's values, "overlap=0.3", but for those of a file that the
@@ -586,18 +598,22 @@ std::vector<std::string> Cli::take_parts(const Option& option, std::vector<std::
   for (const Option& part : options_) {
     if (part.rules.part_of != option.name) continue;
     const std::string key = part.rules.key_of_part(part.name) + "=";
+    const auto place_in = [&key](const std::string& value) {
+      const std::size_t at = value.find("," + key);
+      return value.starts_with(key) ? 0 : at == std::string::npos ? at : at + 1;
+    };
     for (std::string& value : values) {
-      const std::size_t at = value.starts_with(key) ? 0 : value.find("," + key);
+      const std::size_t at = place_in(value);
       if (at == std::string::npos) continue;
-      const std::size_t begin = at + (at == 0 ? 0 : 1) + key.size();
-      const std::size_t end = std::min(value.find(',', begin), value.size());
-      if (!is_given(part)) {
-        set(part.name, {value.substr(begin, end - begin)}, origin);
-      } else if (origin == Origin::kCommandLine) {
+      const std::size_t end = std::min(value.find(',', at), value.size());
+      const std::string text = value.substr(at + key.size(), end - at - key.size());
+      value.erase(at == 0 ? 0 : at - 1, end - at + 1);
+      const bool is_twice = place_in(value) != std::string::npos;
+      if (is_twice || (is_given(part) && origin == Origin::kCommandLine)) {
         throw Error(ErrorKind::kUsage,
                     cat("--", shown_name(part.name, part.rules), " is given twice"));
       }
-      value.erase(at, end - at + (at == 0 && end < value.size() ? 1 : 0));
+      if (!is_given(part)) set(part.name, {text}, origin);
     }
   }
   std::erase(values, "");
@@ -611,8 +627,10 @@ void Cli::set(const std::string& name, const std::vector<std::string>& given, Or
   const std::vector<std::string> values = is_empty ? given : take_parts(*option, given, origin);
   if (values.empty() && !given.empty()) return;  // parts alone
   for (const std::string& text : values) {
-    if (text.empty())
-      fail_value(name, text, option->is_flag ? "true or false" : option->value_name);
+    if (text.empty()) {
+      fail_value(shown_name(name, option->rules), text,
+                 option->is_flag ? "true or false" : option->value_name);
+    }
     // No shell looks into a config file, into quotes or behind --option=.
     if (!is_url(text) && name_matches(text, "~.*|(.*/)?[$][A-Za-z_].*|.*[$][{].*")) {
       throw Error(ErrorKind::kUsage,
@@ -642,6 +660,9 @@ void Cli::set(const std::string& name, const std::vector<std::string>& given, Or
     } catch (const Error& error) {
       std::string answer = foreign_answer(cat(name, "=", values.at(0)));
       if (answer.empty()) answer = foreign_answer(name);
+      if (answer.empty() && values.at(0).find('=') != std::string::npos) {
+        answer = parts_of(*option);
+      }
       if (!error.hint().empty() || answer.empty()) throw;
       throw Error(error.kind(), error.what(), answer);
     }
@@ -744,7 +765,8 @@ void Cli::read_command_line(int argc, const char* const* argv) {
     }
     for (const auto& [name, values] : lists) set(name, values, Origin::kCommandLine);
   } catch (const po::unknown_option& error) {
-    fail_unknown(without_dashes(error.get_option_name()));
+    const std::string name = without_dashes(error.get_option_name());
+    fail_unknown(name.substr(0, name.find('=')));
   } catch (const po::too_many_positional_options_error&) {
     throw Error(ErrorKind::kUsage, "there is an argument without an option name",
                 cat("run ", program_, " --help"));

@@ -314,6 +314,8 @@ class Cli {
   bool assign_stored(Option& row, const OptionTexts& before);
   Setter setter(Origin origin);
   std::string foreign_answer(const std::string& name) const;
+  std::string parts_of(const Option& option) const;
+  std::vector<std::size_t> places_for_help() const;
   std::vector<std::string> take_parts(const Option& option, std::vector<std::string> values,
                                       Origin origin);
   bool has_what_it_needs(const Option& option) const;

@@ -11,16 +11,30 @@ std::string OptionRules::key_of_part(const std::string& name) const {
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
+// Returns the places of the options in the order of their declaration, each part behind its option.
+std::vector<std::size_t> Cli::places_for_help() const {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < options_.size(); ++i) {
+    if (!options_[i].rules.part_of.empty()) continue;
+    places.push_back(i);
+    for (std::size_t part = 0; part < options_.size(); ++part) {
+      if (options_[part].rules.part_of == options_[i].name) places.push_back(part);
+    }
+  }
+  return places;
+}
+
 std::string Cli::help_text() const {
   constexpr std::size_t kColumn = 34, kWidth = 100;
   std::string text = cat(program_, ": ", summary_, "\n\nusage:\n");
   std::istringstream usage(usage_);
   for (std::string line; std::getline(usage, line);) text += cat("  ", line, "\n");
   std::string group;
-  for (std::size_t i = 0; i < options_.size(); ++i) {
+  for (const std::size_t i : places_for_help()) {
     const Option& option = options_[i];
     if (option.rules.file_only) continue;
-    if (option.group != group) text += cat("\n", group = option.group, ":\n");
+    if (option.group != group && option.rules.part_of.empty())
+      text += cat("\n", group = option.group, ":\n");
     std::string line = cat("  --", option.name, option.is_flag ? "" : " " + option.value_name);
     if (!option.rules.part_of.empty()) {
       line = cat("    ,", option.rules.key_of_part(option.name), "=", option.value_name);
@@ -57,7 +71,7 @@ std::string Cli::help_json() const {
   JsonWriter json;
   json.begin_object().field("program", program_).field("summary", summary_);
   json.key("options").begin_array();
-  for (std::size_t i = 0; i < options_.size(); ++i) {
+  for (const std::size_t i : places_for_help()) {
     const Option& option = options_[i];
     const OptionRules& rules = option.rules;
     json.begin_object().field("name", option.name).field("group", option.group);

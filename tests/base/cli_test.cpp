@@ -577,6 +577,17 @@ TEST_F(Rules, APartOfTheCommandLineWinsOverTheFiles) {
 TEST_F(Rules, APartIsGivenOnce) {
   EXPECT_EQ(refusal({"--sides", "edge=1", "--sides", "9,edge=2"}), "--sides edge is given twice");
 }
+TEST_F(Rules, APartIsGivenOnceInAValue) {
+  EXPECT_EQ(refusal({"--sides", "9,edge=1,edge=2"}), "--sides edge is given twice");
+}
+TEST_F(Rules, APartAfterNothingIsAPartAlone) {
+  parse({"--sides", ",edge=2"});
+  EXPECT_EQ(edge, 2);
+}
+TEST_F(Rules, PartsFollowTheirOptionInHelp) {
+  const std::string help = cli.help_text();
+  EXPECT_LT(help.find(",edge=N"), help.find("--room"));
+}
 TEST_F(Rules, DecidedValuesAreChecked) {
   parse({"--count", "2"});
   cli.decide(width, 7);
@@ -605,6 +616,7 @@ std::string foreign_answer(const char* option, const char* value) {
 TEST(ForeignNames, AreAnsweredWithOurs) {
   EXPECT_THAT(foreign_answer("--Img_Size", "3"), HasSubstr("here it is --side in pixels"));
   EXPECT_THAT(foreign_answer("--mosaic", "1"), HasSubstr("--mosaic: images are not mixed"));
+  EXPECT_THAT(foreign_answer("--img-size=3", "--mosaic"), HasSubstr("here it is --side in pixels"));
   EXPECT_THAT(foreign_answer("--hue", "1"), HasSubstr("here it is --colour NAME,hue=H"));
   EXPECT_THAT(foreign_answer("--brush", "fan"), HasSubstr("here it is --colour NAME,hue=H"));
 }

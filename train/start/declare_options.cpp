@@ -41,7 +41,9 @@ void declare_data(Cli& cli, TrainOptions& o) {
       "largest; auto: the median of the images' shorter sides, 800 at most; classify: side of the "
       "square that the network sees [800; classify 224, cifar-cnn 32]",
       std::vector<std::int64_t>{TrainOptions::Data::kOwnSide},
-      {.foreign = "min-sides imgsz img-size img image-size imgsize input-size img-scale resolution "
+      {.least = 1,
+       .most = 65500,
+       .foreign = "imgsz img-size img image-size imgsize input-size img-scale resolution "
                   "image-min-side input-shape imgs shape min-size max-size image-max-side resize "
                   "width height multi-scale multiscale scales",
        .remark = "and --max-side"});
@@ -55,10 +57,11 @@ void declare_data(Cli& cli, TrainOptions& o) {
   cli.choice(
       "sampler", o.data.sampler,
       {{"uniform", Sampler::kUniform}, {"class-balanced", Sampler::kClassBalanced}},
-      "uniform: each image once per epoch; class-balanced: images with rare classes more often");
+      "uniform: each image once per epoch; class-balanced: images with rare classes more often",
+      {.foreign = "class-balanced balanced-sampler"});
   cli.option("repeat-threshold", o.data.repeat_threshold, "T",
              "class-balanced: a class in the share F of the images comes sqrt(T/F) times as often",
-             {.above = 0, .most = 1, .part_of = "sampler"});
+             {.above = 0, .most = 1, .needs = "sampler=class-balanced", .part_of = "sampler"});
   cli.on_off("train-on-crowds", o.data.train_on_crowds,
              "boxes of crowds (COCO's iscrowd) are trained on as others; off: left out",
              {.modes = kDetect, .file_only = true});
@@ -144,13 +147,13 @@ void declare_loss(Cli& cli, TrainOptions& o) {
   cli.choice("assigner", o.loss.assigner, {{"iou", Assigner::kIou}, {"atss", Assigner::kAtss}},
              "which anchors learn a box: iou: by a fixed overlap; atss: by a threshold that fits "
              "each box (Zhang et al. 2020)",
-             {.modes = kDetect});
+             {.modes = kDetect, .foreign = "foreground-iou background-iou iou-thresholds"});
   cli.choice("class-loss", o.loss.class_loss, kClassLosses,
              "classification loss; quality-focal and varifocal teach scores that say how well the "
              "box fits, too",
-             {.modes = kDetect});
+             {.modes = kDetect, .foreign = "focal-alpha focal-gamma alpha"});
   cli.choice("box-loss", o.loss.box.kind, kBoxLosses, "regression loss (v1: l1, v2: giou)",
-             {.modes = kDetect});
+             {.modes = kDetect, .foreign = "smooth-l1-beta box-weight"});
   cli.option(
       "box-loss-weight", o.loss.box_weight, "W",
       "above 0 to 1000: of the box loss beside the class loss; 2 in the recipes atss and gfl",
@@ -292,10 +295,11 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
              "inverse-time schedule: the rate is divided by 1 + D times the steps done",
              {.above = 0, .file_only = true});
   cli.choice("lr-schedule-metric", o.schedule.rule.plateau_metric, kPlateauMetrics,
-             "plateau schedule: the metric that must improve", {.part_of = "lr-schedule"});
+             "plateau schedule: the metric that must improve",
+             {.needs = "lr-schedule=plateau", .part_of = "lr-schedule"});
   cli.option("lr-schedule-patience", o.schedule.rule.plateau_patience, "N",
              "plateau schedule: epochs without improvement",
-             {.least = 1, .part_of = "lr-schedule"});
+             {.least = 1, .needs = "lr-schedule=plateau", .part_of = "lr-schedule"});
   cli.option_or_auto(
       "warmup-steps", o.schedule.warmup_steps, "N",
       "linear warm-up; auto, and without --recipe: a tenth of the run, at most 1000; mlperf: an "
@@ -455,9 +459,13 @@ void declare_answers(Cli& cli) {
               "images are not mixed; --augment chooses a set of changes of each one");
   cli.foreign("rect group-method aspect-ratio-group-factor",
               "images of like aspect ratio share a step without being told");
+  cli.foreign("min-sides", "--min-side PX,PX,...; validation takes the largest");
+  cli.foreign("tf32", "--precision fp32,tf32=on|off");
+  cli.foreign("tile", "images are cut while they are packed: coco-pack --tile");
   cli.foreign("momentum", "--optimizer sgd,momentum=M");
-  cli.foreign("lr-gamma gamma decay-rate reduce-lr-factor", "--lr-schedule step,factor=F");
-  cli.foreign("reduce-lr-patience", "--lr-schedule plateau,patience=N");
+  cli.foreign("lr-gamma gamma decay-rate reduce-lr-factor lr-factor",
+              "--lr-schedule step,factor=F");
+  cli.foreign("reduce-lr-patience lr-patience", "--lr-schedule plateau,patience=N");
   cli.foreign("evaluate eval eval-only test-only test validate noval",
               "retina-eval evaluates a run: --model RUN --data SHARDS");
   cli.foreign("format include export-format onnx to-onnx target",
