@@ -117,7 +117,7 @@ TEST_F(CocoPack, NamesWhatIsWrongWithTheCommandLine) {
   EXPECT_THAT(refusal(command("x", {"--shard-sizes", "1GiB"}), 64), HasSubstr("--shard-size"));
   EXPECT_THAT(refusal(command("x", {"--verify", "y"}), 64), HasSubstr("exclude each other"));
   EXPECT_THAT(refusal({"coco-pack", "--inspect", "x", "--draw", "y.jpg"}, 64),
-              HasSubstr("--image NAME,id="));
+              HasSubstr("--image"));
   EXPECT_FALSE(path_exists("x"));
 }
 
