@@ -78,7 +78,12 @@ std::optional<FileProblem> SourceImages::read(const std::string& name, SourceIma
   if (place.offset_bytes) return read_part_of(place, out);
   out.raw_size.reset();
   out.found_as = place.file.name == name ? "" : place.file.name;
-  out.bytes = read_file(place.file.path);
+  try {
+    out.bytes = read_file(place.file.path);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kNoInput) folder_.check_present();  // gone since it was found
+    throw;
+  }
   return std::nullopt;
 }
 
