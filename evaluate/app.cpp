@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "evaluate/box_reading.h"
 #include "evaluate/compare/compare.h"
 #include "evaluate/evaluation_folder.h"
 #include "evaluate/model_library.h"
@@ -88,7 +89,8 @@ int score_results(const EvalOptions& options, const Cli& cli) {
   }
   std::vector<std::string> notes = shards ? shards->manifest().notes : box_notes(truth);
   for (std::string& note : notes) note = cat(truth_path, ": ", note);
-  if (const std::string warning = boxes_outside_warning(truth, detections); !warning.empty()) {
+  if (const std::string warning = detections_warning(truth, detections, metrics);
+      !warning.empty()) {
     notes.push_back(cat(options.detections, ": ", warning));
   }
   return as_io_error([&] {

@@ -256,8 +256,6 @@ void declare_options(Cli& cli, EvalOptions& options) {
       "height min-size max-size shape",
       "images are resized as the model was trained, by retina-train --min-side and "
       "--max-side");
-  cli.foreign("epochs num-epochs steps max-steps lr learning-rate optimizer train recipe",
-              "it is for retina-train");
   cli.validate([&options](const Cli& given) { options.validate(given); });
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "evaluate/box_reading.h"
 #include "evaluate/compare/classification_comparison.h"
 #include "evaluate/compare/comparison.h"
 #include "evaluate/evaluation_folder.h"
@@ -346,7 +347,8 @@ int compare_evaluations(const EvalOptions& options, const Cli& cli) {
     for (const auto& [side, metrics] :
          {std::pair{&sides[0], &comparison.a}, {&sides[1], &comparison.b}}) {
       for (const std::string& warning :
-           {boxes_outside_warning(truth.instances, side->detections), oddities_text(*metrics)}) {
+           {detections_warning(truth.instances, side->detections, *metrics),
+            oddities_text(*metrics)}) {
         if (!warning.empty()) log_warning(side->name, ": ", warning);
       }
     }

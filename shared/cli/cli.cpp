@@ -354,20 +354,11 @@ void Cli::preset(const std::string& name, std::string& target, Presets presets,
   });
 }
 
-Setter Cli::setter(Origin origin) {
-  return Setter([this, origin](const void* target) {
-    Option& row = row_of(target);
-    if (is_given(row)) return false;
-    row.origin = origin;
-    return true;
-  });
-}
-
-Setter Cli::data_setter(std::set<const void*> kept) {
-  return Setter([this, kept = std::move(kept)](const void* target) {
+Setter Cli::setter(Origin origin, std::set<const void*> kept) {
+  return Setter([this, origin, kept = std::move(kept)](const void* target) {
     Option& row = row_of(target);
     if (is_given(row) || kept.contains(target)) return false;
-    row.origin = Origin::kData;
+    row.origin = origin;
     return true;
   });
 }

@@ -207,7 +207,7 @@ class Cli {
     row.origin = Origin::kData;
   }
   // Returns a Setter that does this for a recipe; the targets `kept` are left alone.
-  Setter data_setter(std::set<const void*> kept);
+  Setter data_setter(std::set<const void*> kept) { return setter(Origin::kData, std::move(kept)); }
   // Sets an option to its value in the run that is continued, unless it is given. Returns false if
   // that run has none.
   template <class T>
@@ -312,7 +312,7 @@ class Cli {
   const Option& row_of(const void* target) const;
   static bool is_given(const Option& row) { return row.origin >= Origin::kConfig; }
   bool assign_stored(Option& row, const OptionTexts& before);
-  Setter setter(Origin origin);
+  Setter setter(Origin origin, std::set<const void*> kept = {});
   std::string foreign_answer(const std::string& name) const;
   std::string parts_of(const Option& option) const;
   std::vector<std::size_t> places_for_help() const;

@@ -446,8 +446,6 @@ void declare_answers(Cli& cli) {
       "dist-url dist-backend launcher master-addr master-port distributed "
       "multiprocessing-distributed ddp accelerator strategy cuda",
       kOneProcessAGpu);
-  cli.foreign("loss-scale grad-scaler init-scale",
-              "--precision fp16, which scales its gradients by itself");
   cli.foreign("augmentation data-augmentation hflip-prob fliplr hyp hflip aug random-transform aa",
               "--augment SET, or one with details: --augment flip,rotation=0.1");
   cli.foreign(
@@ -457,8 +455,6 @@ void declare_answers(Cli& cli) {
       "translation, scale, scale-jitter, crop, hue, saturation, brightness, contrast, fill");
   cli.foreign("mosaic close-mosaic mixup cutmix copy-paste use-copypaste",
               "images are not mixed; --augment chooses a set of changes of each one");
-  cli.foreign("rect group-method aspect-ratio-group-factor",
-              "images of like aspect ratio share a step without being told");
   cli.foreign("min-sides", "--min-side PX,PX,...; validation takes the largest");
   cli.foreign("tf32", "--precision fp32,tf32=on|off");
   cli.foreign("tile", "images are cut while they are packed: coco-pack --tile");
