@@ -26,7 +26,8 @@ std::string detections_warning(const Instances& truth, const std::vector<Detecti
   const BoxGroups images(some, none);
   std::string best;
   double best_ap = 0;
-  for (const double whole : {0.0, 1.0, 100.0}) {  // the image's side in the boxes' unit; 0: pixels
+  for (const double whole :
+       {0.0, 1.0, 100.0, 1000.0}) {  // the image's side in the boxes' unit; 0: pixels
     for (std::size_t layout = 0; layout < std::size(kLayouts); ++layout) {
       std::vector<Detection> read;
       for (Detection one : detections) {

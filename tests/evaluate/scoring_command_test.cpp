@@ -214,6 +214,25 @@ TEST_F(ScoringCommand, WithoutGroundTruthASentenceStandsForTheNumbers) {
               HasSubstr("--min-score 0.1: there is no AP, because no object is to be found"));
 }
 
+// Of the objects [10, 10, 40, 40] on images of 100 x 100. Corners still have an AP of 0.3.
+TEST_F(ScoringCommand, BoxesOfAnotherConventionAreNamedByScoringThem) {
+  for (const auto& [box, reading] :
+       {std::pair{"[10, 10, 50, 50]", "as corners x1, y1, x2, y2;"},
+        {"[30, 30, 40, 40]", "as centre x, centre y, width, height;"},
+        {"[0.1, 0.1, 0.4, 0.4]",
+         "as x, y, width, height in shares of the image's sides, of which 1 is all;"},
+        {"[100, 100, 500, 500]",
+         "as corners x1, y1, x2, y2 in shares of the image's sides, of which 1000 is all;"}}) {
+    write_file_atomically(
+        detections_,
+        cat(R"([{"image_id": 1, "category_id": 7, "score": 0.9, "bbox": )", box,
+            R"(}, {"image_id": 2, "category_id": 7, "score": 0.8, "bbox": )", box, "}]"));
+    const ProcessResult result = run({"--overwrite"});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.err, HasSubstr(cat("AP is about 1.000 where the boxes are read ", reading)));
+  }
+}
+
 TEST_F(ScoringCommand, LoadsNeitherLibTorchNorOpenMpi) {
   const ProcessResult libraries =
       run_process({"/usr/bin/ldd", std::string(RETINA_BIN_DIR) + "/retina-eval"});
