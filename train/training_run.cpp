@@ -86,9 +86,7 @@ TrainingRun::TrainingRun(Job& own)
       state(options.adaptive_schedule(own.data->plan->steps_per_epoch()),
             own.data->plan->steps_per_epoch()),
       replica(replica_options(own), communicator),
-      monitor({.title = cat("retina-train: ", options.monitoring.title.empty()
-                                                  ? options.output
-                                                  : options.monitoring.title),
+      monitor({.title = cat("retina-train: ", options.output),
                .effective_options = own.effective_options,
                .communicator = communicator,
                .run_dir = own.dir.get(),

@@ -418,8 +418,6 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
 
 void declare_monitoring(Cli& cli, TrainOptions& o) {
   cli.group("Monitoring");
-  cli.option("title", o.monitoring.title, "TEXT", "title of the report page [the output]",
-             {.may_change = true});
   cli.option(
       "tensorboard", o.monitoring.tensorboard, "DIR",
       "write all metrics of steps and validations, and images of validations, for `tensorboard "

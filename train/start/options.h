@@ -157,7 +157,6 @@ struct TrainOptions {
   } validation;
 
   struct Monitoring {
-    std::string title;         // of the report page; empty: the output
     std::string tensorboard;   // folder for TensorBoard's events, or empty
     std::int64_t preview = 0;  // samples to write to a page instead of training
   } monitoring;
