@@ -71,6 +71,7 @@ class StepPipeline {
     TaskMetrics loss = {};
     StepEvents events = {};
   };
+  static_assert(sizeof(Sums) == sizeof(TaskMetrics) + sizeof(StepEvents), "no padding to reduce");
   struct Agreement {
     Sums all;
     double wait_ms = 0;  // time spent waiting for the other ranks

@@ -472,7 +472,7 @@ function faultsCard(split) {
       make("div", {class: "bar-line head"}, make("div", {class: "name"}, "kind of error"),
         make("div", {}), make("div", {class: "number"}, "AP50 cost"), make("div", {class: "number"}, "count")),
       rows),
-    note(`AP50 that each kind costs: what curing it alone would add to ${num(split.ap)}. ` +
+    note(`AP50 that each kind costs: what fixing it alone would add to ${num(split.ap)}. ` +
       `All false detections cost ${num(split.false_positive_cost)}, all missed objects ` +
       `${num(split.false_negative_cost)}; costs overlap. After TIDE (Bolya et al. 2020): IoU ` +
       `${num(split.iou)} is a hit, below ${num(split.background_iou)} is background, ` +

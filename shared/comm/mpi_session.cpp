@@ -108,8 +108,8 @@ MpiSession::MpiSession() {
     warn_of_lone_start();
     return;
   }
-  // Buffers too small for our ring (mpi_ring.h) use a ring, too: Open MPI's own choice changes the
-  // algorithm with size and version, and the bits with it. The user's settings win.
+  // Buffers too small for our ring (mpi_communicator.cpp) use a ring, too: Open MPI's own choice
+  // changes the algorithm with size and version, and the bits with it. The user's settings win.
   setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
   setenv("OMPI_MCA_coll_tuned_allreduce_algorithm", "4", 0);
   // Two ranks are each other's neighbour on both sides, and over TCP Open MPI 4.1's one connection

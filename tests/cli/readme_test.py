@@ -35,7 +35,7 @@ SCRIPTS = {"retina-launch": "docker/retina-launch"}
 # What makes the full-size commands quick, by program and, where a command has it, an option; an option
 # that the page gives stays as it is there.
 QUICK = {
-    "retina-train": {"backbone": "resnet18", "min-side": "64", "min-sides": "64", "max-side": "96",
+    "retina-train": {"backbone": "resnet18", "min-side": "64", "max-side": "96",
                      "lr": "0.001",
                      "anchor-sizes": "16,32,64,128,256", "clip-norm": "10", "threads": "1",
                      "compute-threads": "1", "epochs": "4", "checkpoint-every": "4epochs",
@@ -55,7 +55,7 @@ QUICK = {
 
 # What the pages of docs/ give in full size: these values take the place of theirs.
 SMALL = {"coco-pack": {"tile": "64"}, "retina-eval": {"tile": "64"},
-         "retina-train": {"epochs": "4", "steps": "12", "min-side": "64", "min-sides": "48,64", "max-side": "96",
+         "retina-train": {"epochs": "4", "steps": "12", "min-side": "48,64", "max-side": "96",
                           "steps-per-epoch": "4", "warmup-steps": "2", "lr-drop-at": "2epochs"}}
 
 # The job that the reader of docs/ has run already.
