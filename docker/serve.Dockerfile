@@ -45,7 +45,7 @@ ARG CREATED=
 # the distribution's packages bring their own.
 LABEL org.opencontainers.image.title="retina-serve" \
       org.opencontainers.image.description="Serves a model of retina-convert --repository" \
-      org.opencontainers.image.licenses="(BSD-3-Clause OR GPL-2.0-only) AND Apache-2.0 AND BSD-3-Clause AND BSL-1.0 AND IJG AND LicenseRef-Public-Domain AND MIT AND Zlib AND libpng-2.0 AND libtiff" \
+      org.opencontainers.image.licenses="(BSD-3-Clause OR GPL-2.0-only) AND Apache-2.0 AND BSD-3-Clause AND IJG AND LicenseRef-Public-Domain AND MIT AND Zlib AND libpng-2.0 AND libtiff" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.created="${CREATED}"
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \

@@ -194,7 +194,7 @@ TEST(RunDefaults, TrainAtTheImagesOwnSize) {
   EXPECT_THAT(done.err, HasSubstr(cat("--min-side ", own, " --max-side ")));
   const JsonFile config = config_of(job / "run");
   const JsonView options = config.root().at("options");
-  EXPECT_EQ(options.at("min-side").as_int(), own);
+  EXPECT_EQ(options.at("min-side").at(std::size_t{0}).as_int(), own);
   for (const IndexEntry& image : index) {
     const double ratio = static_cast<double>(std::max(image.width, image.height)) /
                          std::min(image.width, image.height);
