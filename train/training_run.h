@@ -1,6 +1,6 @@
 // A training run: its parts, and all that happens between its steps: the start, epochs' ends with
-// their validations, checkpoints, the way back from a step that failed, the end. The steps
-// themselves are the Trainer's.
+// their validations, checkpoints, rollbacks of failed steps, the end. The steps themselves are the
+// Trainer's.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +29,20 @@ struct MemoryPlan {
 
 class TrainingRun {
  public:
-  // Builds model and optimizer. The job outlives it. Collective.
+  // Builds model and optimizer. `job` must outlive this. Collective.
   explicit TrainingRun(Job& job);
 
-  // Starts from a checkpoint of this run, or from other weights, and logs the changes that another
-  // length than before brings. The arguments are used on rank 0. Collective.
+  // Starts from a checkpoint of this run, logging what a changed length of the run changes, or from
+  // other weights. `source` names the checkpoint in errors. The arguments are used on rank 0.
+  // Collective.
   void resume(const Checkpoint& checkpoint, const std::string& source);
   void initialise_from(const Checkpoint& checkpoint, const std::string& source);
   // Starts logging and saving; called before the loop.
   void begin();
 
   // Decides how many of a rank's images go through the network at once: as --micro-batch says, or
-  // with `auto` as many as fit on every rank. Must be called before the first step and after its
-  // number is known. Throws kUnavailable where not even one fits. Collective.
+  // with `auto` as many as fit on every rank. Must be called when the number of the first step is
+  // known, before that step. Throws kUnavailable where not even one fits. Collective.
   MemoryPlan fit_into_memory();
   // Returns the images that a rank processes at once; the same on all ranks.
   int micro_batch() const { return micro_batch_; }
@@ -55,12 +56,12 @@ class TrainingRun {
   // ends the job.
   [[noreturn]] void fail_without_memory(std::int64_t step, const std::string& problem) const;
 
-  // Returns the steps from here to the end, for a loader.
+  // Returns a loader's input for the steps from here to the end.
   StepLoaderInput loading() const;
 
   // Ends the epoch: runs the validation that is due and updates the schedule. Returns false when a
-  // stop signal came first: then nothing has happened, and a run that continues begins with it.
-  // Collective.
+  // stop signal came first: then the epoch stays open, and the run that continues begins by ending
+  // it. Collective.
   bool finish_epoch();
   // Ends an epoch whose validation a stop signal prevented, and saves. Returns true without doing
   // anything when no epoch is open, and false when a stop signal came again. Collective.
@@ -71,7 +72,7 @@ class TrainingRun {
   void save();
 
   // Skips, from now on, a step whose loss or gradient is not finite, as `problem` says. Throws
-  // kAnswerNo without --on-nan rollback, or when that happens too often. All ranks call it.
+  // kAnswerNo without --on-nan rollback, or after too many rollbacks. Collective.
   void skip(const StepMetrics& step, const std::string& problem);
   // Returns to the last checkpoint, or to the start of this job. Collective.
   void go_back();
@@ -79,9 +80,9 @@ class TrainingRun {
   // one's error instead if it fails; the others wait in a barrier until rank 0 has ended the job.
   [[noreturn]] void fail(const Error& error);
 
-  // Ends the run, at the last step or after a stop signal, when it also saves this step unless that
-  // was done. Waits for the checkpoint under way and writes the last report; throws the error of
-  // either. Collective.
+  // Ends the run at its last step or, if `stopped`, after a stop signal; then saves this step
+  // unless it is saved. Waits for the checkpoint under way and writes the last report; throws the
+  // error of either. Collective.
   void end(bool stopped);
 
   Job& job;

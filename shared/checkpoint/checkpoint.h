@@ -21,7 +21,7 @@ struct CheckpointHeader {
 
 struct Checkpoint {
   NamedTensors model{};      // torchvision's parameter names and layouts, in order
-  NamedTensors optimizer{};  // "exp_avg.backbone.body.conv1.weight"
+  NamedTensors optimizer{};  // state by parameter: "exp_avg.backbone.body.conv1.weight"
   std::string trainer_json = "{}";
   std::string config_json = "{}";
   Categories categories{};
@@ -37,17 +37,18 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
 
 enum class CheckpointPart { kAll, kModel };
 
-// Reads and verifies every byte first, so damage never reaches a tensor. Tensors are on the CPU and
-// own their memory; kModel leaves out the optimizer's, most of the file. Throws kNoInput (missing),
-// kData (damaged, cut short, not one of our files, written by a newer version), kIo.
+// Returns the checkpoint, whose every byte is verified first, so damage never reaches a tensor.
+// Tensors are on the CPU and own their memory; kModel leaves out the optimizer's, most of the file.
+// Throws kNoInput (missing), kData (damaged, cut short, not one of our files, written by a newer
+// version), kIo.
 Checkpoint load_checkpoint(const std::string& path, CheckpointPart part = CheckpointPart::kAll);
 
 // Throws kConfig if the checkpoint is the import of an image classifier: its pyramid and heads are
 // placeholders, to start a training from (retina-train --init). Errors name `path`.
 void check_has_heads(const Checkpoint& checkpoint, const std::string& path);
 
-// Reads the header with the same checks, without building tensors: for choosing the newest good
-// checkpoint.
+// Returns the header after the same checks, without building tensors: for choosing the newest good
+// checkpoint. Throws as load_checkpoint().
 CheckpointHeader read_checkpoint_header(const std::string& path);
 
 }  // namespace retina

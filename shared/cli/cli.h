@@ -6,7 +6,7 @@
 // once; the command line wins), --check-args and --log-level. No value may be empty: to leave an
 // option unset, omit it, or give null in the file. --help=json prints the table for programs.
 //
-// Rows are found by their targets: `cli.given(options.lr)`.
+// Code names an option by its target: `cli.given(options.lr)`.
 #pragma once
 
 #include <array>
@@ -33,18 +33,19 @@ enum class CliOutcome { kRun, kDone };
 struct EffectiveOption {
   std::string name;
   std::string json;
-  bool may_change = false;  // OptionRules
+  bool may_change = false;  // as OptionRules'
 };
 
-// Options as a command line would have them, by name; those that are unset are left out.
+// Values of options, as a command line has them, by name; unset ones are left out.
 using OptionTexts = std::map<std::string, std::string>;
 
 // Assigns option values, except to options that the user has set; recipes use it.
 class Setter {
  public:
-  // `may` says whether the option of this target may be set.
+  // `may` returns true if the option of this target may be set.
   explicit Setter(std::function<bool(const void*)> may) : may_(std::move(may)) {}
 
+  // Assigns `value`, if the target's option may be set.
   template <class T, class Value>
   void operator()(T& target, Value&& value) const {
     if (may_(&target)) target = std::forward<Value>(value);
@@ -54,7 +55,7 @@ class Setter {
   std::function<bool(const void*)> may_;
 };
 
-// Value type of a choice: T, of T or std::optional<T>.
+// Value type of a choice's target: T, for T or std::optional<T>.
 template <class T>
 struct ChosenType {
   using Type = T;
@@ -66,22 +67,22 @@ struct ChosenType<std::optional<T>> {
 
 // Properties of an option besides its name, target and help.
 struct OptionRules {
-  // Bounds of its number, or of each of several; `above` and `below` are not in the range.
+  // Bounds of a number, or of each of several; `above` and `below` are exclusive.
   std::optional<double> least{}, above{}, most{}, below{};
   // Bit mask of the modes (Cli::modes) in which the option has an effect.
   unsigned modes = ~0U;
-  // It has an effect only if this option is set, "tile", or has this value, "assigner=iou".
+  // Condition of its effect: this option is set, "tile", or has this value, "assigner=iou".
   std::string needs{};
-  // retina-train: may differ between a run and its continuation.
+  // True if it may differ between a run of retina-train and its continuation.
   bool may_change = false;
-  // Left out of config.json: another setting has its result.
+  // True if it is left out of config.json: another setting has its result.
   bool is_transient = false;
-  // Set by presets and --config alone: published recipes differ in it.
+  // True if only presets and --config set it: published recipes differ in it.
   bool file_only = false;
-  // A part of this option, as "tile": --tile 640,overlap=0.3 sets "tile-overlap".
+  // Option that it is a part of: "tile" lets --tile 640,overlap=0.3 set "tile-overlap".
   std::string part_of{};
-  // Names of it in other tools, separated by spaces, without dashes, '-' for '_'; "format=xml" is
-  // one of its values. `remark` follows our name in the hint.
+  // Its names in other tools, in lower case, separated by spaces, without dashes, '-' for '_';
+  // "format=xml" is a value of one. `remark` follows our name in the hint.
   std::string foreign{}, remark{};
 
   // Returns the part's own key: "overlap" for `name` "tile-overlap" of "tile".
@@ -93,10 +94,10 @@ class Cli {
   // `usage` are the lines after "usage:" in --help; `summary` says what the program does.
   Cli(std::string program, std::string usage, std::string summary);
 
-  // Names the modes of OptionRules::modes, from the lowest bit, as --help=json has them.
+  // Names the modes of OptionRules::modes, from the lowest bit, for --help=json.
   void modes(std::vector<std::string> names) { mode_names_ = std::move(names); }
 
-  // Options declared after this call print under `title` in --help.
+  // Prints the options that are declared after this call under `title` in --help.
   void group(std::string title);
 
   // Declares `--name VALUE`. The target's current value is the default shown by --help; it is
@@ -119,7 +120,7 @@ class Cli {
     let_be_auto([&target] { target.reset(); });
   }
 
-  // Declares one of which "auto" sets `automatic`.
+  // Declares an optional option whose "auto" sets `automatic`.
   template <class T>
   void option_or_auto(const std::string& name, std::optional<T>& target,
                       const std::string& value_name, const std::string& help, const T& automatic,
@@ -130,7 +131,7 @@ class Cli {
     option_texts_.back() = default_text;
   }
 
-  // Declares a switch. "true"/"false" in a config file.
+  // Declares a switch, true when given; "true" or "false" in a config file.
   void flag(const std::string& name, bool& target, const std::string& help,
             const OptionRules& rules = {});
 
@@ -150,7 +151,7 @@ class Cli {
                 .word = [&target, choices] { return word_of(choices, target); }},
                rules);
   }
-  // The choice between "on" and "off".
+  // Declares a choice between "on" and "off".
   void on_off(const std::string& name, bool& target, const std::string& help,
               const OptionRules& rules = {}) {
     choice(name, target, {{"on", true}, {"off", false}}, help, rules);
@@ -182,7 +183,7 @@ class Cli {
   // Declares a size in bytes: "256MiB", "1GiB", "4096".
   void bytes(const std::string& name, std::uint64_t& target, const std::string& help,
              const OptionRules& rules = {});
-  // An unset one shows no default.
+  // Declares a size that may be unset, which shows no default.
   void bytes(const std::string& name, std::optional<std::uint64_t>& target, const std::string& help,
              const OptionRules& rules = {});
 
@@ -190,7 +191,8 @@ class Cli {
   // "https:".
   void urls(std::set<std::string> names) { url_names_ = std::move(names); }
 
-  // Runs after parsing, before --check-args ends the program, and in check(); throws to refuse.
+  // Registers a check that throws to refuse; it runs after parsing, before --check-args ends the
+  // program, and in check().
   void validate(std::function<void(const Cli&)> check);
 
   // Prints --help, --version and the report of --check-args to stdout. Throws Error{kUsage} (an
@@ -206,15 +208,16 @@ class Cli {
     target = std::forward<Value>(value);
     row.origin = Origin::kData;
   }
-  // Returns a Setter that does this for a recipe; the targets `kept` are left alone.
+  // Returns a Setter that decides, for a recipe, as decide() does, but leaves the targets `kept`
+  // alone.
   Setter data_setter(std::set<const void*> kept) { return setter(Origin::kData, std::move(kept)); }
-  // Sets an option to its value in the run that is continued, unless it is given. Returns false if
-  // that run has none.
+  // Sets an option to its value in `before`, the run that is continued, unless it is given. Returns
+  // false if `before` has none.
   template <class T>
   bool decide_as_before(T& target, const OptionTexts& before) {
     return assign_stored(row_of(&target), before);
   }
-  // Returns the name that messages have: "--lr".
+  // Returns the option's name in messages: "--lr".
   template <class T>
   std::string name_of(const T& target) const {
     return "--" + row_of(&target).name;
@@ -230,15 +233,16 @@ class Cli {
   void reopen(const T& target) {
     row_of(&target).origin = Origin::kDefault;
   }
-  // Returns the options that decide() has set as a JSON object, for take_decisions() of the other
+  // Returns the options that decide() has set as a JSON object, for take_decisions() on the other
   // ranks.
   std::string decisions() const;
+  // Sets the options that decisions() of another rank lists.
   void take_decisions(const std::string& json);
   // Runs the checks of validate().
   void check() const;
 
-  // Throws Error{kUsage} if an option has another value than it was declared with, but no effect in
-  // these modes or without the option that it needs; `mode` is the user's choice in words, "--task
+  // Throws Error{kUsage} if an option's value differs from the declared one but has no effect in
+  // `modes` or without the option that it needs; `mode` is the user's choice in words, "--task
   // classify".
   void check_mode(unsigned modes, const std::string& mode) const;
 
@@ -250,17 +254,18 @@ class Cli {
   bool given(const T& target) const {
     return is_given(row_of(&target));
   }
-  // Returns whether it was, or a preset has set it.
+  // Returns whether an option was given or a preset has set it.
   template <class T>
   bool is_set(const T& target) const {
     return given(target) || row_of(&target).origin == Origin::kPreset;
   }
 
-  // All options that are settings of the run (not --help, --config, ...), in declaration order.
+  // Returns all options that are settings of the run (not --help, --config, ...), as declared.
   std::vector<EffectiveOption> effective() const;
 
   std::string help_text() const;
-  // The table as JSON: an object with the program's name and summary and an array of its options.
+  // Returns the table as JSON: an object with the program's name and summary and an array of its
+  // options.
   std::string help_json() const;
   std::vector<std::string> option_names() const;
 
@@ -274,9 +279,9 @@ class Cli {
     std::function<void(const std::string&)> assign{};  // throws Error{kUsage}
     std::function<std::string()> show{};               // the value as text, "" when unset
     std::function<std::string()> json{};               // the value as a JSON literal
-    // Of an option of several values, instead of `assign`.
+    // Assigns several values, in place of `assign`.
     std::function<void(const std::vector<std::string>&)> assign_values{};
-    bool repeats = false;  // may be given again, with more values
+    bool repeats = false;  // it may be given again, with more values
     OptionRules rules{};
     std::string initial{};  // its value as text when it was declared
     Origin origin = Origin::kDefault;
@@ -290,7 +295,8 @@ class Cli {
                    std::optional<std::string>*, std::vector<double>*,
                    std::optional<std::vector<double>>*, std::vector<std::int64_t>*,
                    std::optional<std::vector<std::int64_t>>*, std::vector<std::string>*>;
-  // A choice's target in words: `take` is false for an unknown one, `word` empty when it is unset.
+  // A choice's target in words: `take` sets it, and returns false for an unknown word; `word`
+  // returns its word, "" when it is unset.
   struct Words {
     std::function<bool(const std::string&)> take{};
     std::function<std::string()> word{};

@@ -24,9 +24,9 @@ struct StartValue {
   double scale = 0;
 };
 
-// Prefixes of the names of its tensors (tensor_names.h).
+// Beginnings of the names of a network's tensors (tensor_names.h).
 struct NetworkNames {
-  std::string body{};         // its backbone's
+  std::string body{};         // of the backbone
   std::string class_layer{};  // of the layer with a row for each class
 };
 
@@ -48,14 +48,14 @@ class Network {
   bool is_training() const { return norm_mode_.training; }
   void set_training(bool training) { norm_mode_.training = training; }
 
-  // Moves all tensors; converts the floating ones. A trainer must do this before it makes optimizer
-  // state.
+  // Moves all tensors to a device; converts those of floats to a type. A trainer must do this
+  // before it makes optimizer state.
   void to(c10::Device device);
   void to(c10::ScalarType type);
 
   // Makes batch norms take their statistics from the images of all ranks in training (sync_norm.h):
   // forward and backward become collective, over layers in the same order on all ranks. Null: each
-  // rank's own again. `ranks` outlives its use. A frozen norm has none to share.
+  // rank's own again. `ranks` must outlive its use. Has no effect on frozen norms.
   void share_statistics(RankSum* ranks) { norm_mode_.ranks = ranks; }
 
   const std::string& body_prefix() const { return names_.body; }
@@ -100,11 +100,12 @@ StartValue body_start_value(const std::string& name, const at::Tensor& like);
 // alone, not on thread count, order or the rest of the network.
 void initialise(Network& network, std::uint64_t seed);
 
-// Draws one parameter by its full name (rows of a new class layer when fine-tuning).
+// Returns the value that `initialise` would draw for one tensor, by its full name: for rows of a
+// new class layer when fine-tuning. Throws Error{kInternal} for an unknown name.
 at::Tensor initial_value(const Network& network, const std::string& name, std::uint64_t seed);
 
 // Freezes all but the last `trainable_layers` of the backbone's five stages (backbone_stages,
-// network_shape.h): 5 = none is frozen, 3 = of a ResNet layer2..4 learn (torchvision's default with
+// network_shape.h): 5 = none is frozen, 3 = a ResNet's layer2..4 learn (torchvision's default with
 // imported weights), 0 = only the layers on top of it learn. Frozen parameters get requires_grad =
 // false. Throws Error{kUsage} outside 0..5.
 void freeze_backbone(Network& network, int trainable_layers);

@@ -1,5 +1,5 @@
-// A packed data set, open for reading: manifest, index and shards. The one entry to the data for
-// training, evaluation and --inspect.
+// A packed data set, open for reading: manifest, index and shards. Training, evaluation and
+// coco-pack --inspect read data through it alone.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ namespace retina {
 
 class RemoteFolder;
 
-// Source of a record; borrowed.
+// The set that a record is of. Both references must outlive it.
 struct RecordSource {
   const std::string& folder;
   const Manifest& manifest;
 };
 
-// Decodes the record of `entry` and compares it with the entry and the set's classes. Throws kData
-// naming shard and record.
+// Decodes the record of `entry` and compares it with the entry and the set's classes. `bytes` must
+// outlive its image. Throws kData naming shard and record.
 Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
                              const RecordSource& source);
 
@@ -36,9 +36,9 @@ Record decode_indexed_record(std::string_view bytes, const IndexEntry& entry,
 // exactly once and in order, with classes that fit the set's task and categories.
 void check_index(const ImageIndex& index, const Manifest& manifest, const std::string& name);
 
-// Reads the text of manifest.json behind a URL, for decode_manifest(). A text that this refuses is
-// requested again, as not every response states its length; a persistent fault is damage at the
-// source. Throws as RemoteFolder::read.
+// Returns the text of manifest.json behind a URL, for decode_manifest(). A text that
+// decode_manifest() refuses is requested again, twice, as not every response states its length;
+// then it is returned as it is. Throws as RemoteFolder::read.
 std::string read_manifest_text(const RemoteFolder& folder);
 
 class ShardSet {
@@ -50,34 +50,36 @@ class ShardSet {
   //
   // `folder` may be a URL (shared/remote/remote_access.h). Its index is copied to the scratch
   // folder at once and its shards when a record of them is read, unless they are there already. If
-  // the copies would exceed `limit_bytes` (StageOptions), those not used for longest are removed,
-  // and downloaded again on their next use. Throws kUsage, too, as RemoteFolder does, and
-  // ScratchError.
+  // the copies would exceed `limit_bytes` (StageOptions; 0 counts as unset), those not used for
+  // longest are removed, and downloaded again on their next use. Throws kUsage, too, as
+  // RemoteFolder does, and ScratchError (shard_copies.h).
   explicit ShardSet(const std::string& folder, const std::string& scratch = "",
                     std::optional<std::uint64_t> limit_bytes = {});
   ~ShardSet();
   ShardSet(ShardSet&&) noexcept;
   ShardSet& operator=(ShardSet&&) noexcept;
 
-  // Returns the folder for people: of a URL public_url().
+  // Returns the folder as messages name it: of a URL public_url().
   const std::string& folder() const;
   const Manifest& manifest() const;
   const ImageIndex& index() const;
 
   // Returns the record of index()[index_place], opening its shard on first use. Thread-safe; the
-  // record's `image` is valid while the ShardSet lives, and from a URL as long as the record does.
+  // record's `image` is valid while the ShardSet lives, and from a URL while the record lives.
   // Throws kData naming shard and record if a hash does not match or the index disagrees, kIo if
   // the shard is gone, cannot be read, or could not be copied to the scratch folder.
   Record read(std::size_t index_place) const;
 
-  // Begins to copy the shards that `shards` returns, in its order, to `scratch` on a thread of its
-  // own; a record is then read from the copy as soon as its shard has one. If the options and the
-  // mount give no reason, or no `scratch` was given, `shards` is not called; a URL is a reason, and
-  // needs no `scratch`. Call once.
+  // Begins to copy shards to `scratch` on a thread of its own. `shards` returns their places in the
+  // manifest, in the order of use; a record is read from its shard's copy once there is one. Does
+  // nothing, and does not call `shards`, unless `options` or the mount gives a reason
+  // (reason_to_stage()) and there is a `scratch`; a URL is a reason, and needs no `scratch`. Call
+  // once.
   void stage_ahead(const std::function<std::vector<std::size_t>()>& shards,
                    const StageOptions& options);
 
-  // Returns the quarantined images. Throws kData if the file is not the manifest's.
+  // Returns the quarantined images. Throws kData if the file does not match the manifest's
+  // checksum.
   std::vector<QuarantinedImage> read_quarantine() const;
 
  private:

@@ -30,8 +30,8 @@ struct ReduceCost {
   // the time from each call to its return, including the wait for slower ranks. Bandwidths by
   // comm_stats.h.
   OperationStats traffic = {};
-  // Time from the start of the first bucket's sum to the end of backward, which hides as much of
-  // the traffic. On one rank the time since the first bucket was full.
+  // Seconds from the start of the first bucket's sum to the end of backward: the traffic in it
+  // costs no time. On one rank, since the first bucket was full.
   double overlap_seconds = 0;
 };
 
@@ -40,9 +40,9 @@ class GradientBuckets {
   // `parameters` are in the order of forward: the first bucket holds the last of them. With several
   // ranks, gives each a zero gradient that is a view of a bucket and has the parameter's own
   // strides; autograd then accumulates in place. Collective: throws Error{kConfig} when ranks'
-  // layouts differ (check_same_layout). `communicator` must outlive this. `scale` is a scalar f32
-  // on the gradients' device: backward makes that many times the gradient, which is divided by it
-  // before it leaves for other ranks or, on one rank, in `all_reduce`. Undefined: 1.
+  // layouts differ (check_same_layout). `communicator` must outlive this. `scale` is the loss
+  // scale, a scalar f32 on the gradients' device: every gradient is divided by it before it leaves
+  // for other ranks or, on one rank, in `all_reduce`. Undefined: 1.
   GradientBuckets(const NamedTensors& parameters, const BucketOptions& options,
                   Communicator& communicator, at::Tensor scale = {});
   ~GradientBuckets();
@@ -66,8 +66,8 @@ class GradientBuckets {
   // Returns the cost of the last `all_reduce`.
   const ReduceCost& cost() const { return cost_; }
 
-  // Returns the L2 norm of all gradients together, summed in f64: a scalar on their device, where
-  // nothing waits for it.
+  // Returns the L2 norm of all gradients together, summed in f64: a scalar f64 on their device,
+  // without waiting for it.
   at::Tensor norm() const;
 
   const BucketPlan& plan() const { return plan_; }

@@ -25,18 +25,17 @@
 namespace retina {
 
 struct SavingOptions {
-  std::optional<Span> period = {};  // unset: at the best interval by `mtbf`, and at epoch ends
+  std::optional<Span> period = {};  // unset: auto, the best interval by `mtbf` and epoch ends
   std::string mtbf = "4h";          // mean time between failures of the whole job
   int keep = 3;                     // newest checkpoints kept besides the best
   bool writes = true;               // the job writes checkpoints, on rank 0
   std::string folder = {};          // the run's folder
   std::string scratch = {};         // local disk to build checkpoints on; empty: in `folder`
-  // True: the last checkpoint of a run that --steps ends is named by its step, even at an epoch's
-  // end.
+  // Names the last checkpoint of a run with --steps by its step, even at an epoch's end.
   bool names_last_step = false;
 };
 
-// The sources of a checkpoint. References must outlive the saving.
+// The sources of a checkpoint. References must outlive the Saving.
 struct SavingInput {
   SavingOptions options;
   RunFacts facts;
@@ -44,26 +43,26 @@ struct SavingInput {
   const Categories& categories;
   Communicator& communicator;
   Replica& replica;
-  RunDir* run_dir = nullptr;  // rank 0 only
+  RunDir* run_dir = nullptr;  // null: writes nothing, as on ranks other than 0
 };
 
-// Checkpoints are written on a thread of its own, one at a time, while training goes on. With a
-// scratch folder each is built and verified there, then copied to the run's folder and compared.
+// Writes checkpoints on a thread of its own, one at a time, while training goes on. With a scratch
+// folder each is built and verified there, then copied to the run's folder and compared.
 class Saving {
  public:
-  // Throws kCannotCreate.
+  // Throws kCannotCreate for the scratch folder.
   explicit Saving(const SavingInput& input);
   // Waits for the checkpoint under way; its error becomes a warning.
   ~Saving() { finish_or_warn(); }
   Saving(const Saving&) = delete;
   Saving& operator=(const Saving&) = delete;
 
-  // Prepares saving, before the loop. Throws kIo when the folder has no room for the checkpoints:
-  // better now than after an epoch. Rank 0.
+  // Prepares saving, before the loop. On rank 0 throws kIo when the folder has no room for the
+  // checkpoints: better now than after an epoch.
   void begin();
 
-  // Continues from a checkpoint of this state. Without a validation set, new checkpoints keep the
-  // fingerprint of the set that its AP is of.
+  // Takes `state` as saved: the run continues from its checkpoint. Without a validation set, new
+  // checkpoints keep the fingerprint of the set that its AP is of.
   void continue_from(const RunState& state);
   // Marks the current state as saved in no checkpoint.
   void forget_saved() { saved_step_ = -1; }
@@ -74,19 +73,20 @@ class Saving {
   // Returns the milliseconds for which training paused to save since the last call. Rank 0.
   double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
 
-  // Returns whether a checkpoint is due after this step by the count of steps.
+  // Returns true if a checkpoint is due after step `step`: at each epoch's end, unless the period
+  // is in epochs, and by the count of steps.
   bool is_due(std::int64_t step, bool epoch_end) const;
-  // Returns whether one is due by the clock; rank 0's decides.
+  // Returns true if a checkpoint is due by the clock; rank 0's answer decides.
   bool is_due_by_clock() const;
   // Returns the step of the newest checkpoint, set when its write begins; -1: there is none.
   std::int64_t saved_step() const { return saved_step_; }
 
-  // Copies all that will be saved and begins to write it, after `sync_log` has brought the log of
-  // these steps to the disk (rank 0). `state` is without its facts. Throws kIo, and the error of
+  // Copies all that will be saved and begins to write it; on rank 0, after `sync_log` has put the
+  // log of these steps on the disk. The facts are added to `state`. Throws kIo, and the error of
   // the previous checkpoint. Collective.
   void save(const RunState& state, const std::function<void()>& sync_log);
 
-  // Returns all that would be saved now; rank 0.
+  // Returns the checkpoint that would be saved now. Rank 0.
   Checkpoint checkpoint_of(const RunState& state) const;
 
   // Waits for the checkpoint under way. Throws its error.
@@ -104,7 +104,7 @@ class Saving {
   void write(const RunState& state);
   void set_interval();
   SavingInput input_;
-  // Used on rank 0, for auto.
+  // For --checkpoint-every auto; rank 0.
   CheckpointMeter meter_;
   double interval_s_ = 0, logged_interval_s_ = 0;
   bool was_writing_ = false;

@@ -25,7 +25,7 @@ struct Job {
   Communicator& communicator;
   c10::Device device = c10::kCPU;
   std::optional<TrainingData> data = {};
-  std::vector<std::string> notes = {};  // decisions by the data, a line each; rank 0
+  std::vector<std::string> notes = {};  // what the data decided and why, a line each; rank 0
   // The rest is set on rank 0 only.
   std::unique_ptr<RunDir> dir = {};  // null: nothing is written
   std::optional<Found> found = {};   // the checkpoint to continue from
@@ -40,24 +40,25 @@ struct Job {
 std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, const TrainingData& data,
                                          int rank_count);
 
-// Returns a rank's decode threads.
+// Returns the decode threads of this rank: those at the start, and the most.
 DecodeThreads decode_threads(const Job& job);
 
 // Fills `dir` and `found`, after the data have been opened; checks everything before it changes the
-// folder. A folder that cannot be written will do for a run that has finished. An --init that names
-// a run's folder becomes the file of its best checkpoint. Throws kConfig, kNoInput, kData,
+// folder. For a run that has finished, a folder that cannot be written suffices. An --init that
+// names a run's folder becomes the file of its best checkpoint. Throws kConfig, kNoInput, kData,
 // kCannotCreate, kIo. Rank 0.
 void open_run(Job& job);
 
 // The effect of the job on a run that is already in --output.
 struct ExistingRun {
-  std::string text{};  // lines; "" where there is no run
+  std::string text{};  // for people, in whole lines; "" where there is no run
   bool is_finished = false;
 };
-// Does the checks of open_run() and returns its effect, without changing anything. Rank 0.
+// Returns what open_run() would do, after its checks, without changing a file. Throws as
+// open_run(). Rank 0.
 ExistingRun existing_run(Job& job);
 
-// Returns whether the checkpoint to continue from is the run's last, and its report is written.
+// Returns true if the checkpoint to continue from is the run's last and its report is written.
 bool is_finished(const Job& job);
 
 }  // namespace retina

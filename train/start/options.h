@@ -33,7 +33,7 @@ enum class P6Source { kAuto, kC5, kP5 };  // kAuto: C5 with GroupNorm heads (v2)
 enum class LrScaling { kNone, kLinear };  // kLinear: times images_per_step / the recipe's
 enum class OnNan { kStop, kRollback };
 
-// Their words on the command line.
+// Words of the choices on the command line.
 inline const Choices<BoxLossKind> kBoxLosses = {{"l1", BoxLossKind::kL1},
                                                 {"smooth-l1", BoxLossKind::kSmoothL1},
                                                 {"giou", BoxLossKind::kGiou},
@@ -44,10 +44,10 @@ inline const Choices<ClassLossKind> kClassLosses = {{"focal", ClassLossKind::kFo
 inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
                                                {"linear", LrScaling::kLinear}};
 
-inline constexpr int kMostImages = 65536;  // of a step
+inline constexpr int kMostImages = 65536;  // limit of a step's images
 
 struct TrainOptions {
-  std::string recipe = kAutoRecipe;  // settings for what is left unset, see recipes.h
+  std::string recipe = kAutoRecipe;  // sets the options that are left unset, see recipes.h
   Task task = Task::kDetection;
   std::string output;   // RUN folder; may be empty with `data.synthetic`
   std::string scratch;  // local disk for checkpoints and shards; empty: `output`, $TMPDIR
@@ -55,30 +55,30 @@ struct TrainOptions {
 
   struct Data {
     std::vector<std::string> train;  // SHARDS folders and URLs, whose union is trained on
-    // The folder that weights are looked for beside; "" for a URL.
+    // Returns the folder beside which weights are looked for; "" for a URL.
     std::string first_train() const {
       return train.empty() || is_url(train.front()) ? "" : train.front();
     }
-    StageOptions stage;          // copies of their shards in `scratch`
+    StageOptions stage;          // rules for copying the sets' shards to `scratch`
     std::int64_t synthetic = 0;  // train on this many synthetic images instead: a speed test
-    std::string synthetic_size = "640x480";  // of theirs, as stored: COCO's usual photograph
-    bool train_on_crowds = false;            // COCO's iscrowd
-    // Unset: 800 and 1333; a classifier's 224 and 256, cifar-cnn's 32. Of several min sides each
-    // step draws one; validation takes the largest.
+    std::string synthetic_size = "640x480";  // WxH, px, of these: COCO's usual
+    bool train_on_crowds = false;            // use boxes with COCO's iscrowd
+    // Limits of the shorter side. Unset: 800, and 1333 for the longer one; for a classifier 224 and
+    // 256, cifar-cnn 32. Of several, each step draws one; validation takes the largest.
     std::optional<std::vector<std::int64_t>> min_sides_px;
     std::optional<int> max_side_px;
-    // The only one of min_sides_px: as the images are, once they are known.
+    // Single entry of min_sides_px for --min-side auto: the images' own size, until it is known.
     static constexpr std::int64_t kOwnSide = std::numeric_limits<std::int64_t>::min();
     AugmentChoice augment;
     Shuffle shuffle = Shuffle::kSharded;
     Sampler sampler = Sampler::kUniform;
     double repeat_threshold = 0.001;  // share of images below which a class is rare
-    double max_bad_fraction = 0.001;  // of the training records may turn out to be damaged
-    int decode_threads = 0;           // per rank; 0: as many as it takes
+    double max_bad_fraction = 0.001;  // largest share of damaged records
+    int decode_threads = 0;           // per rank; 0: as many as needed
   } data;
 
   struct Model {
-    std::string size = "none";  // settings for what is left unset, too, see recipes.h
+    std::string size = "none";  // sets options that are left unset, too, see recipes.h
     std::string backbone = "resnet50";
     std::optional<Norm> norm;  // unset: batch; frozen for a detector with --init
     bool sync_bn = false;      // batch norm over the images of all ranks
@@ -86,19 +86,20 @@ struct TrainOptions {
     HeadNorm head_norm = HeadNorm::kGroup;
     P6Source p6 = P6Source::kAuto;
     std::optional<std::vector<double>> anchor_sizes =
-        default_anchor_sizes();  // unset: by the boxes
-    double anchor_offset = 0;    // centre in its cell, in strides
+        default_anchor_sizes();  // px; unset: fit to the boxes
+    double anchor_offset = 0;    // place of the centre in its cell, in strides
     int anchors_per_location = kAnchorsPerCell;
     bool keep_ratio = true;               // off: images are stretched to squares of min_side_px
     int fpn_channels = 256;               // of P3..P7 and of the heads
     int head_convs = 4;                   // 3x3 convolutions of a head before its output
-    std::optional<int> trainable_layers;  // unset: 5; 3 for a detector with --init
-    // Run folder, checkpoint or name (pretrained.h) to take weights from; none or empty: scratch.
+    std::optional<int> trainable_layers;  // stages of the backbone; unset: 5, or 3 with freezes()
+    // Source of weights: run folder, checkpoint or name (pretrained.h); "none" or empty: from
+    // scratch.
     std::string init;
   } model;
 
-  LossOptions loss;            // of a detector
-  double label_smoothing = 0;  // of a classifier's cross-entropy
+  LossOptions loss;            // a detector's
+  double label_smoothing = 0;  // in a classifier's cross-entropy
 
   struct Length {
     std::optional<std::int64_t> epochs;  // unset and no steps: the recipe's
@@ -106,39 +107,39 @@ struct TrainOptions {
     std::int64_t steps_per_epoch = 0;    // 0: every image once
     // The global batch over all ranks; unset: images_per_rank times the ranks, or else 16.
     std::optional<int> images_per_step;
-    int images_per_rank = 0;           // 0: not said
-    std::string micro_batch = "auto";  // images of a rank at once, see micro_batch_images()
+    int images_per_rank = 0;           // 0: not given
+    std::string micro_batch = "auto";  // text for micro_batch_images()
   } length;
 
   struct Optimizer {
-    OptimizerOptions rule;               // but for what follows
+    OptimizerOptions rule;               // without the members below
     std::optional<double> weight_decay;  // unset: adamw .05, else 1e-4
     std::optional<double> lr;            // unset: sgd .01, adam and adamw 1e-4, rmsprop 1e-3
     LrScaling lr_scaling = LrScaling::kNone;
-    double clip_norm = 0;  // global gradient norm; 0: no clipping
+    double clip_norm = 0;  // limit of the global gradient norm; 0: none
     double ema = 0;        // decay of the weights' moving average; 0: none
   } optimizer;
 
   struct Schedule {
-    AdaptiveScheduleOptions rule;                     // but for what follows
+    AdaptiveScheduleOptions rule;                     // without the members below
     std::optional<std::int64_t> warmup_steps = 1000;  // unset: default_warmup_steps()
     std::vector<std::string> drop_at = {"16epochs", "22epochs"};
-    std::optional<double> decay;  // inverse-time schedule: of each step; it has no default
+    std::optional<double> decay;  // D of inverse-time, rate / (1 + D step), which needs it
   } schedule;
 
   struct Compute {
     DeviceChoice device = DeviceChoice::kAuto;
     Precision precision = Precision::kFp32;
-    bool tf32 = true;  // of fp32 on GPUs, as LibTorch, and so torchvision, has it for convolutions
-    int threads = 0;   // of the CPU; 0: the node's cores shared among its ranks
+    bool tf32 = true;  // TF32 for fp32 products on GPUs, as LibTorch's for convolutions
+    int threads = 0;   // CPU threads; 0: the node's cores shared among its ranks
   } compute;
 
   struct Distribution {
-    int expect_ranks = 0;  // 0: any number
+    int expect_ranks = 0;  // number of ranks to insist on; 0: any
     WatchOptions watch{};
-    BucketOptions buckets;                    // of gradients; their size is in `bucket_mb`
-    std::string bucket_mb = "auto";           // auto: 8, or as the run began
-    std::int64_t check_replicas_every = 500;  // steps; 0: never
+    BucketOptions buckets;                    // for gradients; without the size, `bucket_mb`
+    std::string bucket_mb = "auto";           // MiB; auto: 8, or as the run began
+    std::int64_t check_replicas_every = 500;  // period in steps; 0: never
   } distribution;
 
   struct Checkpoints {
@@ -152,8 +153,8 @@ struct TrainOptions {
 
   struct Validations {
     std::string shards;       // SHARDS folder to validate on, or empty
-    int every_epochs = 1;     // 0: only at the end
-    std::int64_t images = 0;  // 0: all
+    int every_epochs = 1;     // period; 0: only at the end
+    std::int64_t images = 0;  // limit of images; 0: all
   } validation;
 
   struct Monitoring {
@@ -161,7 +162,7 @@ struct TrainOptions {
     std::int64_t preview = 0;  // samples to write to a page instead of training
   } monitoring;
 
-  // Throws Error{kUsage} or Error{kConfig} for a recipe and values of another task.
+  // Throws Error{kUsage} or Error{kConfig} if the recipe or a value is for another task.
   void check_task() const;
   // Throws Error{kUsage} or Error{kConfig} for options that are wrong or contradict each other;
   // touches no file.
@@ -171,9 +172,10 @@ struct TrainOptions {
   ImageSize synthetic_image_size() const;
   bool writes() const { return !output.empty(); }
   bool classifies() const { return task == Task::kClassification; }
-  std::string judge() const;        // the option that goes by validation; "": none
-  bool watches_validation() const;  // the learning rate depends on its AP or top-1
-  // A detector keeps what it starts from, as torchvision's; a classifier learns all of it anew.
+  std::string judge() const;        // option that needs validations; "": none
+  bool watches_validation() const;  // true if AP or top-1 steers the learning rate
+  // Returns true for a detector with --init: norms and early layers stay frozen, as torchvision's.
+  // A classifier learns all anew.
   bool freezes() const { return !from_scratch() && !classifies(); }
   Norm norm_kind() const { return model.norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
   int min_side() const {
@@ -185,7 +187,7 @@ struct TrainOptions {
   bool wants_own_sides() const {
     return data.min_sides_px && data.min_sides_px->front() == Data::kOwnSide;
   }
-  // The min sides that steps draw from; empty: all have min_side().
+  // Returns the min sides that steps draw from; empty: all have min_side().
   std::vector<std::int64_t> drawn_sides() const {
     const auto& sides = data.min_sides_px;
     return sides && sides->size() > 1 ? *sides : std::vector<std::int64_t>{};
@@ -201,11 +203,12 @@ struct TrainOptions {
   bool may_resume() const { return checkpoints.resume != "never"; }
   bool resumes_file() const { return may_resume() && checkpoints.resume != "auto"; }
   bool rolls_back() const { return checkpoints.on_nan == OnNan::kRollback; }
-  // Where `length.images_per_step` is unset and --images-per-rank is not, for_ranks() sets it.
+  // Returns the global batch; with --images-per-rank it is known only after for_ranks().
   int step_images() const { return length.images_per_step.value_or(16); }
+  // Returns these options with the global batch set, for this number of ranks.
   TrainOptions for_ranks(int rank_count) const;
-  // Images of a rank that go through the network at once; 0: all that it has in a step. Unset: as
-  // many as fit into memory.
+  // Returns how many images of a rank go through the network at once; 0: all that it has in a step.
+  // Unset: as many as fit into memory. Throws Error{kUsage}.
   std::optional<int> micro_batch_images() const;
   int layers_to_train() const { return model.trainable_layers.value_or(freezes() ? 3 : 5); }
 
@@ -214,12 +217,12 @@ struct TrainOptions {
   SavingOptions saving_options() const;
   OptimizerOptions optimizer_options() const;
   EpochPlanOptions plan_options() const;
-  // The rate as given or the optimizer's default, and what --lr-scaling makes of it.
+  // Returns the learning rate as given, or the optimizer's default; the second after --lr-scaling.
   double base_lr() const;
   double effective_lr() const;
   std::int64_t total_steps(std::int64_t epoch_steps) const;
   AdaptiveScheduleOptions adaptive_schedule(std::int64_t epoch_steps) const;
-  // Of a run of that length, whatever --epochs and --steps say.
+  // Returns the schedule of a run of length `run`, whatever --epochs and --steps say.
   ScheduleOptions schedule_of(const RunLength& run) const;
   const std::vector<double>& anchor_sizes() const;
 };

@@ -1,5 +1,5 @@
-// Recipes: the settings behind published numbers, under one name. A recipe holds for every option
-// that the command line and --config leave unset.
+// Recipes: the settings behind published numbers, under one name. A recipe sets the options that
+// the command line and --config leave unset.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,22 @@ namespace retina {
 
 struct TrainOptions;
 
-// No recipe is named: one of ours may be chosen, and other unset options follow from the data.
+// Value of --recipe by default: one of ours may be chosen, and other unset options follow from the
+// data.
 inline constexpr const char* kAutoRecipe = "auto";
-inline constexpr const char* kNoRecipe = "none";  // everything is as the options' defaults have it
+inline constexpr const char* kNoRecipe = "none";  // the options' own defaults
 inline constexpr const char* kSmallRecipe = "small";
 inline constexpr const char* kFinetuneRecipe = "finetune";
 inline constexpr const char* kMlperfRecipe = "mlperf";
 
-// Properties of a recipe besides its option values. The defaults are torchvision's, and hold for
+// Properties of a recipe besides its option values. The defaults are torchvision's, and those of
 // "none".
 struct RecipeFacts {
   Task task = Task::kDetection;
-  int reference_images_per_step = 16;  // global batch that its learning rate is for
+  int reference_images_per_step = 16;  // global batch of its learning rate
   int epochs = 26;
-  // True for ours and "auto": length and schedule follow from the data. A run has at least `epochs`
-  // epochs and `least_steps` steps.
+  // True for ours and "auto": length and schedule follow from the data. The run has at least
+  // `epochs` epochs and `least_steps` steps.
   bool fits_data = false;
   std::int64_t least_steps = 0;
   int warmup_epochs = 0;     // length of --warmup-steps auto; 0: a share of the run
@@ -53,15 +54,15 @@ struct Recipe {
 };
 const std::vector<Recipe>& recipes();
 const Recipe* find_recipe(const std::string& name);  // null if unknown
-// Returns the defaults for a name that is not a recipe's.
+// Returns a recipe's facts; the defaults for a name that is not a recipe's, but for "auto" its own.
 RecipeFacts facts_of_recipe(const std::string& name);
 
-// The values of --recipe.
+// Returns the values of --recipe, which set `options`.
 Cli::Presets recipe_presets(TrainOptions& options);
 
-// The values of --size: a detector's backbone, width and image size under one name, from edge
-// devices to the most accurate. medium is the published detectors', and the
-// options' defaults. Details: train/README.md.
+// Returns the values of --size: a detector's backbone, width and image size under one name, from
+// edge devices to the most accurate. "medium" has those of published detectors and of the options'
+// defaults. Details: train/README.md.
 Cli::Presets size_presets(TrainOptions& options);
 
 // Returns one field of all recipes for help texts: "26, atss 12, ...".

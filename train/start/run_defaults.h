@@ -1,6 +1,6 @@
-// Defaults that follow from the data when no recipe, or one of ours, is named: recipe, length,
-// schedule and learning rate. Rank 0 decides before a run begins, all ranks apply its decision. A
-// continued run keeps its initial values.
+// Decides the defaults that follow from the data when no recipe, or one of ours, is named: recipe,
+// length, schedule and learning rate. Rank 0 decides before a run begins, all ranks apply its
+// decision. A continued run keeps its initial values.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// From scratch on fewer images than this, a detector is trained by the recipe `small`.
+// Number of images below which a detector is trained from scratch by the recipe `small`.
 inline constexpr std::int64_t kSmallSetImages = 3000;
 
 // Facts that the defaults follow from.
@@ -25,21 +25,22 @@ struct RunStart {
   std::optional<OptionTexts> before = {};
 };
 
-// Sets the recipe, the length and what goes with them in `options`, which `cli` has parsed, as far
-// as they are not given. Returns what was chosen and why, a line each. Throws kConfig for a recipe
-// without the weights that it begins with.
+// Sets the recipe, the length and the options that depend on them, unless they are given, in
+// `options`, which `cli` has parsed. Returns what was chosen and why, a line each. Throws kConfig
+// for a recipe without the weights that it begins with.
 std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunStart& start);
 
 // Returns a learning rate as text with four significant digits.
 std::string rate_text(double rate);
 
-// The run's length and learning rate in words: "105 epochs of 19 steps, 1995 steps in all; ...".
+// Returns the run's length and learning rate in words: "105 epochs of 19 steps, 1995 steps in all;
+// ...".
 std::string length_text(const TrainOptions& options, std::int64_t steps_per_epoch);
 
-// What `length_text` should be warned of: a warm-up that the run does not leave. Empty: nothing.
+// Returns a warning if the run ends within its warm-up; else "".
 std::string warmup_warning(const TrainOptions& options, std::int64_t steps_per_epoch);
 
-// The place of a step in a run that continues with another length: what changes from `step` on.
+// Returns, for a run that continues at `step` with another length, what changes from there on.
 // Empty when the lengths are equal.
 std::string length_change_text(const ScheduleOptions& before, const ScheduleOptions& now,
                                std::int64_t step);

@@ -8,7 +8,7 @@
 
 namespace retina {
 
-// Returns the warnings about the sets that belong before a run: the same data for training and
+// Returns the warnings about the sets to print before a run: the same data for training and
 // validation, whose metric then says nothing, and the notes on each set.
 std::vector<std::string> warnings_of(const TrainingData& data);
 
