@@ -1,4 +1,4 @@
-// What retina-convert is asked to do.
+// Options of retina-convert.
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ struct ConvertOptions {
   bool no_postprocess = false;
   // Also written: the model as a folder for model servers (repository.h); empty: none.
   std::string repository{};
-  std::string service_name{};  // of the model in it; empty: the task's (service_name_of)
-  // Of the import, see import/import.h. Unset sizes and sides are torchvision's for the task.
+  std::string service_name{};  // the model's name in it; empty: the task's (service_name_of)
+  // Settings of the import (import/import.h). Unset sizes and sides: torchvision's for the task.
   std::optional<Task> import_task{};  // unset: detection
   std::string categories{};
   std::optional<double> norm_eps{};
@@ -42,7 +42,7 @@ struct ConvertOptions {
   // Images of verification_data that tell the ranges for int8, and on which its accuracy is
   // measured.
   int calibration_image_count = 100;
-  // Where the verification runs: auto, cpu or cuda. The model itself is bound to none.
+  // Device of the verification: auto, cpu or cuda. The model itself is bound to none.
   DeviceChoice device = DeviceChoice::kCpu;
   // Replace an output that was made differently, or is something else.
   bool overwrite = false;
@@ -53,12 +53,12 @@ struct ConvertOptions {
   // this task: only the checkpoint tells which that is.
   void check_task(Task task) const;
 
-  // How the inference model is to be.
+  // Returns the form that the inference model is to have.
   OnnxForm onnx_form() const;
   PostprocessOptions postprocess() const;
-  // What the model is called in a repository.
+  // Returns the model's name in a repository: service_name, or the task's when that is empty.
   std::string service_name_of(Task task) const;
-  // What the weights of an import do not show.
+  // Returns what the weights of an import do not show: task, input sides, anchor sizes.
   ModelConfig import_config() const;
   ImportOptions import_options() const;
 };

@@ -99,8 +99,8 @@ class EvaluationFolder {
                                 const std::vector<std::string>& image_names = {});
   static constexpr const char* kComparedA = "compare-a";
   static constexpr const char* kComparedB = "compare-b";
-  static constexpr const char* kOutputFormat = "output-format";  // of --images, except for coco
-  static constexpr const char* kCountBest = "count-best";        // where it is not COCO's
+  static constexpr const char* kOutputFormat = "output-format";  // --images'; absent for coco
+  static constexpr const char* kCountBest = "count-best";        // absent for COCO's limit
   static constexpr const char* kTask = "task";  // kClassificationTask; absent for detection
 
   // Throws kIo when the folder that begin() wrote to is gone: nothing may be written in its place.

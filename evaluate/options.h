@@ -18,7 +18,7 @@ namespace retina {
 
 class Cli;
 
-// What --images writes beside detections.json.
+// Format of the files that --images writes beside detections.json; kCoco: none.
 enum class OutputFormat { kCoco, kYolo, kCsv, kGeojson };
 inline const Choices<OutputFormat> kOutputFormats = {{"coco", OutputFormat::kCoco},
                                                      {"yolo", OutputFormat::kYolo},
@@ -33,7 +33,7 @@ struct EvalOptions {
   std::string model{};                // checkpoint, converted model, or a run's folder: its best
   std::string data{};                 // SHARDS folder
   std::vector<std::string> images{};  // or images: files, folders, globs
-  std::string scratch{};  // where shards are copied to when they cannot be mapped; empty: $TMPDIR
+  std::string scratch{};  // folder for copies of shards that cannot be mapped; empty: $TMPDIR
   // ... or existing results, on the boxes of `data` or of `annotations`.
   std::string detections{};   // COCO results JSON
   std::string annotations{};  // COCO instances JSON
@@ -45,19 +45,19 @@ struct EvalOptions {
   std::optional<double> score_threshold{}, nms_threshold{};
   std::optional<int> max_detections{};
   std::int64_t max_images = 0;                       // 0: all
-  std::optional<int> count_best{};                   // of an image and class, in AP and recall
-  OutputFormat output_format = OutputFormat::kCoco;  // of the detections on `images`
+  std::optional<int> count_best{};                   // detections an image and class in AP, recall
+  OutputFormat output_format = OutputFormat::kCoco;  // format of the detections on `images`
   std::string stretch{};             // "2,98": percentiles that samples above 8 bits lie between
   std::vector<std::int64_t> tile{};  // sides of tiles to cut images into
-  double tile_overlap = 0.2;         // of neighbours
+  double tile_overlap = 0.2;         // overlap of neighbours, share of a side
   bool tile_whole = true;            // besides tiles all of the image
-  TileMerge tile_merge = {};         // of detections on an image's tiles
+  TileMerge tile_merge = {};         // merging of detections on an image's tiles
   int draw = 0;                      // JPEGs with drawn detections to write
   double draw_score = 0.4;           // detections below are not drawn
-  Precision precision = Precision::kFp32;  // of a checkpoint's convolutions
+  Precision precision = Precision::kFp32;  // a checkpoint's convolutions
   DeviceChoice device = DeviceChoice::kAuto;
   int expect_ranks = 0;      // 0: any number
-  WatchOptions watch;        // how long the ranks wait for one another
+  WatchOptions watch;        // times that the ranks wait for one another
   int images_per_batch = 0;  // at most, of one padded shape; 0: as DetectOptions
   int threads = 0;           // decode threads per rank; 0: as many as it takes
   int compute_threads = 0;   // 0: the node's cores shared among its ranks

@@ -51,7 +51,7 @@ struct NewSet {
 
 struct NewSetOutput {
   std::string folder{};   // locked and ours
-  const Manifest& begun;  // what is known of the manifest before the images are read
+  const Manifest& begun;  // the manifest as known before the images are read
   bool has_page = true;
   int thread_count = 1;
   std::function<void()> await_shards = [] {};  // called when all but shards is ready

@@ -1,4 +1,4 @@
-// What coco-pack was asked to do.
+// Options of coco-pack.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// What a bad image does: it is set aside with its reason, or it ends the packing.
+// Effect of a bad image: it is set aside with its reason, or it ends the packing.
 enum class BadImage { kQuarantine, kFail };
 
 // One of the two sets that --split makes. An image belongs to the training set when the place of
@@ -41,7 +41,7 @@ inline constexpr std::size_t kMaxParts = 10000;
 struct PackOptions {
   AnnotationFormat format = AnnotationFormat::kCoco;
   std::string annotations{};  // a file or folder, as `format` says
-  std::string classes{};      // of CSV and VOC a file of "class,id", of folders one of classes
+  std::string classes{};      // a file of classes, as AnnotationSource's
   std::string images{};       // folder that file names are relative to; CIFAR-10: or a batch file
   std::string output{};       // folder of the shard set
   std::string scratch{};      // local disk to build shards on; empty: beside the output
@@ -49,8 +49,8 @@ struct PackOptions {
                                    << 20;  // one file; staging and lanes cut here
   int threads = 0;                         // decoding; 0: one per core
   std::optional<int> max_side_px{};        // re-encode larger images down to this; unset: never
-  std::optional<int> quality{};            // of JPEGs that are made here, 1..100; 90 when unset
-  ImageEncoding encoding = ImageEncoding::kJpeg;  // of images that are made here
+  std::optional<int> quality{};            // JPEGs that are made here: 1..100; 90 when unset
+  ImageEncoding encoding = ImageEncoding::kJpeg;  // format of images made here
   bool convert = false;                           // take PNG, TIFF and WebP
   std::string stretch{};  // "2,98": percentiles that samples above 8 bits are stretched between
   ExifPolicy exif = ExifPolicy::kIgnore;
@@ -59,7 +59,7 @@ struct PackOptions {
   std::optional<double> tile_overlap{}, tile_visibility{}, tile_empty{};  // as TileRule's
   std::optional<double> split{};    // share of the images for OUTPUT/train; sets() has both
   std::string split_by{};           // "folder" or a pattern of file names: what stays together
-  std::optional<SplitSide> side{};  // which of them this is
+  std::optional<SplitSide> side{};  // side of the split that this set is
   std::string part{};  // "3/8": pack this part alone, for merge_parts(); part_of() has the numbers
   int parts = 0;       // pack in so many processes of this machine; 0: in this one
   BadImage on_bad_image = BadImage::kQuarantine;
@@ -69,17 +69,19 @@ struct PackOptions {
   void validate() const;
 
   int thread_count() const;
-  // What to pack: this set, or with `split` one in OUTPUT/train and one in OUTPUT/validation.
+  // Returns the sets to pack: this one, or with `split` those in OUTPUT/train and
+  // OUTPUT/validation.
   std::vector<PackOptions> sets() const;
   bool encodes() const { return max_side_px || convert || exif == ExifPolicy::kApply || tile_px; }
-  // Of --tile; a set to validate on keeps all empty tiles: whole images are scored.
+  // Returns the rule of --tile, if given; a set to validate on keeps all empty tiles: whole images
+  // are scored.
   std::optional<TileRule> tile_rule() const;
-  // Of --part.
+  // Returns the numbers of --part; nothing where it is empty or wrong.
   std::optional<PackPart> part_of() const;
   // Larger image files are bad, but for tiles, which are read by rows from files of any size.
   ImageSource image_source() const;
   AnnotationSource annotation_source() const;
-  // What lists the images, for messages: --annotations, or --images where there are none.
+  // Returns the path that lists the images, for messages: --annotations, or --images without it.
   const std::string& input() const { return annotations.empty() ? images : annotations; }
   // The folder that images' names are relative to.
   std::string images_folder() const;

@@ -25,7 +25,7 @@ namespace retina {
 struct OrderedStreamsOptions {
   std::size_t first = 0, count = 0;  // the numbers first..count-1
   int thread_count = 1;
-  std::size_t limit_bytes = std::numeric_limits<std::size_t>::max();  // of results that wait
+  std::size_t limit_bytes = std::numeric_limits<std::size_t>::max();  // bytes of waiting results
 };
 
 template <class Result>

@@ -24,7 +24,7 @@ namespace retina {
 struct PlannedImage {
   std::int64_t id = 0;
   std::string file_name{};
-  // What the annotations say; unset: nothing, the image is as large as it is.
+  // Size that the annotations state; unset: none, the image is as large as it is.
   std::optional<ImageSize> stated_size{};
   std::span<const RecordAnnotation> annotations{};  // in the file's order; the plan's
   std::optional<int> label{};                       // in a classification set
@@ -69,18 +69,18 @@ struct PackPlan {
 struct SplitRule {
   SplitSide side{};
   std::string by{};     // "folder" or a pattern of file names; empty: each name for itself
-  std::string input{};  // what lists the images, for messages
+  std::string input{};  // path that lists the images, for messages
   ImageSource images{};
   int thread_count = 1;  // for looking into files
 };
 
 // Drops the images that do not belong to the rule's side, and their boxes or classes
 // (`image_labels`, empty where there are none). An image's group, which stays together, is its file
-// name or what
-// --split-by makes of it; images that are equal, byte for byte, unite their groups. Files that have
-// the size of another one are looked into for that. Where one of the two sets would be empty, the
-// group whose place is nearest to the share goes there, which the log says. Throws kConfig when
-// there is only one group, or --split-by matches no name; else as ImageFolder::find, FileReader.
+// name or what --split-by makes of it; images that are equal, byte for byte, unite their groups.
+// Files that have the size of another one are looked into for that. Where one of the two sets would
+// be empty, the group whose place is nearest to the share goes there, which the log says. Throws
+// kConfig when there is only one group, or --split-by matches no name; else as ImageFolder::find,
+// FileReader.
 void keep_side(Instances& instances, PlanBoxes& boxes, std::vector<int>& image_labels,
                const SplitRule& rule);
 

@@ -22,11 +22,11 @@ std::int64_t modified_ns(const std::string& path);
 // An image as it was found.
 struct SourceImage {
   std::string bytes{};  // a JPEG's or another format's, or [height, width, 3] u8 RGB
-  std::optional<ImageSize> raw_size{};  // of RGB bytes; unset: they are an encoded image's
+  std::optional<ImageSize> raw_size{};  // size of raw RGB; unset: `bytes` are encoded
   std::string found_as{};               // the file's name where it is not that of the annotations
 };
 
-// Where the images of a data set are.
+// Location and kind of a data set's images.
 struct ImageSource {
   std::string folder{};  // that their names are relative to
   AnnotationFormat format = AnnotationFormat::kCoco;

@@ -1,5 +1,5 @@
-// Which tiles an image is cut into and what each of them shows of the image's boxes. A function of
-// the annotations and the options alone: the pixels have no say in it.
+// The tiles that an image is cut into, and what each of them shows of the image's boxes: a function
+// of the annotations and the options alone, in which the pixels have no say.
 #pragma once
 
 #include <span>

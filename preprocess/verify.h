@@ -20,7 +20,7 @@ struct VerifyOptions {
 struct VerifyResult {
   std::int64_t problem_count = 0;
   Task task = Task::kDetection;
-  ManifestCounts counts{};  // what was found whole
+  ManifestCounts counts{};  // records and boxes that were found whole
   std::uint64_t size_bytes = 0;
 };
 

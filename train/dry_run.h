@@ -1,4 +1,4 @@
-// What a run would do, without doing it: --check-args and --preview.
+// Forecasts of a run, without running it: --check-args and --preview.
 #pragma once
 
 #include <string>

@@ -61,7 +61,7 @@ class MemoryNeed {
   ImageSize padded_;  // the largest of a step
   std::int64_t largest_stored_bytes_ = 0;
   int decode_threads_ = 1;
-  std::int64_t snapshot_bytes_ = 0;  // of a checkpoint being written
+  std::int64_t snapshot_bytes_ = 0;  // size of a checkpoint being written
   std::optional<StepMemory> step_;
   std::int64_t held_bytes_ = 0;  // before the measurement, as `free_`
   FreeMemory free_;

@@ -96,7 +96,7 @@ class Monitor {
   std::optional<Progress> progress_;  // rank 0
   std::string latest_;                // text of the latest step; rank 0
   Throughput throughput_;
-  RankLedger ledger_;  // of the epoch
+  RankLedger ledger_;  // the epoch's
   bool has_reported_repeat_ = false;
   // The last validation, its classes and images; rank 0.
   std::optional<ValidationMetrics> validation_;

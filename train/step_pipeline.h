@@ -82,7 +82,7 @@ class StepPipeline {
   Replica& replica_;
   Communicator& communicator_;
   std::size_t depth_;
-  double begun_seconds_ = 0, retired_seconds_ = 0;  // of the newest and the last retired step
+  double begun_seconds_ = 0, retired_seconds_ = 0;  // times of the newest and last retired step
   std::deque<UnderWay> under_way_;                  // oldest first
 };
 

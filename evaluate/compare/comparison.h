@@ -28,9 +28,9 @@ struct ComparisonOptions {
   // Least number of images with an object for an interval: with fewer, percentile intervals are too
   // narrow.
   std::size_t fewest_images = 10;
-  std::uint32_t detection_limit = kMaxDetectionsPerImage;  // of BoxGroups
+  std::uint32_t detection_limit = kMaxDetectionsPerImage;  // as in BoxGroups
   int thread_count = 0;                        // 0: usable_cores(); the result never depends on it
-  std::array<std::string, 2> names{"A", "B"};  // of the detections, for errors
+  std::array<std::string, 2> names{"A", "B"};  // the detections' names in errors
 };
 
 // Change of one image by ResampledEvaluation::image_mistakes(), the sum over the IoU thresholds:
@@ -46,7 +46,7 @@ struct ImageChange {
 struct Comparison {
   CocoMetrics a{}, b{};
   ComparisonOptions options{};
-  std::optional<Interval> ap_interval{};  // of the difference of stats[kAp]
+  std::optional<Interval> ap_interval{};  // interval of the difference of stats[kAp]
   // Intervals of the difference of each per_class[i].stats[kAp]. A resample without an object of
   // the class does not count for it and, as in COCO, is left out of the mean over the classes.
   std::vector<std::optional<Interval>> class_intervals{};
@@ -84,7 +84,7 @@ std::string names_text(const ComparedNames& names, const std::string& counts);
 struct MetricChange {
   std::string name{};
   std::optional<double> a{}, b{};
-  std::optional<Interval> interval{};  // of b - a
+  std::optional<Interval> interval{};  // interval of b - a
 };
 // Returns a table for terminals, `title` above the names; a "*" marks intervals that exclude 0.
 // Control characters of names are escaped.

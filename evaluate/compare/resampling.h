@@ -41,7 +41,7 @@ class ResampledEvaluation {
   // Ranked detections of a class, best first over all images.
   struct RankedClass {
     std::vector<ImageObjects> objects{};
-    std::vector<std::uint32_t> images{};  // of each detection
+    std::vector<std::uint32_t> images{};  // each detection's image
     std::vector<std::uint32_t> events{};  // places of those that hit or are ignored at any IoU
     // Per threshold: each event that is a hit or ignored there, as 2 * its number, + 1 if ignored.
     std::array<std::vector<std::uint32_t>, kIouThresholdCount> steps{};

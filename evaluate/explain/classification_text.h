@@ -23,7 +23,7 @@ struct ConfusedExamples {
 struct ClassExamples {
   std::vector<std::int64_t> confident_wrong{};    // ids, the most confident first
   std::vector<ConfusedExamples> most_confused{};  // two different classes, the most frequent first
-  std::vector<ClassOutcome> shown{};              // of all ids above, ascending, each once
+  std::vector<ClassOutcome> shown{};              // outcomes of all ids above, ascending, each once
 };
 
 // Selects the examples: 24 mistakes, 50 pairs with up to 3 images each. Equally confident images

@@ -32,7 +32,7 @@ struct TideOutcome {
   bool hit : 1 = false;
   bool ignored : 1 = false;   // on a crowd region: has a kind of fault and costs nothing
   bool corrects : 1 = false;  // corrected, it would hit an object that has no hit
-  FaultKind fault : 3 = FaultKind::kClassification;  // of an evaluated detection that is not a hit
+  FaultKind fault : 3 = FaultKind::kClassification;  // kind, if evaluated and no hit
 };
 
 struct TideDetection {

@@ -23,7 +23,7 @@ namespace retina {
 struct ExplainOptions {
   int thread_count = 0;             // 0: usable_cores(); the result never depends on it
   double suspect_score = .5;        // from here on a detection speaks against an annotation
-  std::size_t most_suspects = 100;  // of each kind
+  std::size_t most_suspects = 100;  // suspects of each kind
   std::size_t most_worst = 24;      // images in each list of the worst
   std::size_t most_shown = 100;     // images with all their boxes
   std::size_t most_boxes = 30;      // detections of a shown image

@@ -29,7 +29,7 @@ inline constexpr double kWrongClassIou = .75;
 struct Suspect {
   SuspectKind kind = SuspectKind::kUnlabelled;
   std::int64_t image_id = 0;
-  std::string file_name{};                                     // of the image; may be empty
+  std::string file_name{};                                     // the image's; may be empty
   std::optional<std::int64_t> annotation_id{}, category_id{};  // unset when unlabelled
   std::optional<std::int64_t> found_category_id{};             // unset when never found
   std::optional<double> score{};                               // unset when never found
@@ -38,8 +38,8 @@ struct Suspect {
 };
 
 struct SuspectOptions {
-  double score = .5;       // of a confident detection
-  std::size_t most = 100;  // of each kind
+  double score = .5;       // least score of a confident detection
+  std::size_t most = 100;  // suspects of each kind
 };
 
 // Collects the candidates of each kind.

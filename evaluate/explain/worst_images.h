@@ -45,7 +45,7 @@ struct ShownImage {
   ImageInfo image{};
   double ap_lost = 0;
   std::vector<Object> truths{};
-  std::vector<Found> found{};  // of score >= kShownScore, best first
+  std::vector<Found> found{};  // those of score >= kShownScore, best first
 };
 
 // Returns the ids of at most `most` images: the worst (the first of each list, the second, ...),

@@ -1,5 +1,4 @@
-// How the readers of annotation_source.cpp read the files of a source, and those readers, one for
-// each format.
+// The readers of annotation_source.cpp, one for each format, and their access to a source's files.
 #pragma once
 
 #include <algorithm>

@@ -37,24 +37,23 @@ Task task_of(AnnotationFormat format);
 struct AnnotationSource {
   AnnotationFormat format = AnnotationFormat::kCoco;
   std::string path{};  // the file, or VOC's folder or list; kFolders: empty, or the images' classes
-  // Of kCsv, kVoc and kDota where given: file of "class,id" or a name a line. Of kXview where
-  // given: of "73:Building" or "Building,73". Of kFolders where given: a class a line, in the order
-  // of the labels; of a line that begins with a WordNet id ("n01440764 tench, Tinca tinca"), that
-  // id.
+  // File of classes, one a line; empty: none given. kCsv, kVoc, kDota: "class,id" or a name.
+  // kXview: "73:Building" or "Building,73". kFolders: names in the order of the labels; a line that
+  // begins with a WordNet id ("n01440764 tench, Tinca tinca") names the class by that id.
   std::string classes{};
   std::string images{};  // folder that file names are relative to; kCifar10: or a batch file
   ExifPolicy exif = ExifPolicy::kIgnore;  // with kApply sizes are those of upright images
   bool by_rows = false;                   // no image is ever held whole: their size has no limit
   bool convert = false;                   // kFolders: PNG, TIFF and WebP are images, too
-  int thread_count = 1;                   // where image sizes are read from the images
+  int thread_count = 1;                   // threads that read sizes from the images
 };
 
 struct ReadAnnotations {
   Instances instances{};
-  // Of formats for classification, the class of each image as dense label; no annotations then, and
-  // images without a size, which is what the image has.
+  // Dense label of each image's class, from formats for classification; `instances` then has no
+  // annotations and no sizes: each image has its own.
   std::vector<int> image_labels{};
-  // Of all files that were read, by their names and content.
+  // Size of all files that were read, and hash of their names and content.
   std::uint64_t size_bytes = 0, xxh3 = 0;
 };
 
@@ -76,12 +75,12 @@ struct ReadAnnotations {
 // Files that is_clutter() are never read. VOC's images go by <filename>, and without it by the XML
 // file's name.
 //
-// Of xView, boxes whose type_id is not in `classes`, and without it those of 75 and 82, which are
-// no classes, are left out with a warning. Of DOTA, a box is the hull of its corners.
+// Leaves out, with a warning, xView's boxes whose type_id is not in `classes`, and without it those
+// of 75 and 82, which are no classes. DOTA's boxes become the hulls of their corners.
 //
-// What CSV, YOLO, xView and DOTA do not say of how large an image is, is read from it. An image
-// that has no readable size gets 0 x 0, which no image has: it is quarantined with its own reason
-// later. Throws kNoInput, kIo, and kData naming the file, the line and what is wrong there.
+// Reads from an image the size that CSV, YOLO, xView or DOTA does not state. An image that has no
+// readable size gets 0 x 0, which no image has: it is quarantined with its own reason later. Throws
+// kNoInput, kIo, and kData naming the file, the line and what is wrong there.
 ReadAnnotations read_annotations(const AnnotationSource& source);
 
 }  // namespace retina

@@ -38,7 +38,7 @@ class ClassIds {
 
   std::string path_;
   std::map<std::string, std::int64_t> ids_{};    // by the name that annotations have
-  std::map<std::int64_t, std::string> shown_{};  // where people are shown another
+  std::map<std::int64_t, std::string> shown_{};  // other names, shown to people
 };
 
 // The classes of a set's boxes, whose ids show when all are read.

@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// How the name ends, in lower case: ".jpeg"; empty where nothing follows a dot.
+// Returns the name's extension in lower case: ".jpeg"; empty for a name without one.
 std::string lower_suffix(const std::string& name);
 
 // Returns true for names that end as JPEGs do: .jpg, .jpeg, .jpe, .jfif, .jif.

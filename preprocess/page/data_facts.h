@@ -22,7 +22,7 @@ inline constexpr std::size_t kSampleCount = 24;
 struct ImageFacts {
   std::int64_t image_id = 0;
   std::uint64_t image_xxh3 = 0;
-  std::uint64_t truth_xxh3 = 0;  // of its boxes, or of its class
+  std::uint64_t truth_xxh3 = 0;  // hash of its boxes, or of its class
   int width = 0, height = 0;
   std::uint32_t box_count = 0;  // to train on
   bool is_empty_tile = false;   // many look the same: water, sky, what lies around the image
@@ -81,13 +81,13 @@ class DataFacts {
   std::vector<BoxSize> box_sizes_{};
   std::vector<std::int64_t> images_of_class_;
   std::map<std::pair<std::uint64_t, std::int64_t>, SampleImage> samples_{};  // by hash and id
-  LostObjects lost_{};  // of the images before the last one
+  LostObjects lost_{};  // those of the images before the last one
   // By id, of the last tiled image's: those that are partial in all its tiles up to now.
   std::map<std::int64_t, RecordAnnotation> partial_so_far_{};
 };
 
-// How large images are when anchors are compared with their boxes: as retina-train has them without
-// --min-side and --max-side. "images at 800/1333 px", "tiles of 400 px enlarged to 800 px".
+// Returns the size of images at which anchors are compared with their boxes, retina-train's without
+// --min-side and --max-side: "images at 800/1333 px", "tiles of 400 px enlarged to 800 px".
 std::string size_of_boxes_text(const Manifest& manifest);
 
 // "3 boxes are partial in every tile, so nothing learns them (stadium 3; the largest 750x650 px): a

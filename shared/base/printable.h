@@ -23,15 +23,15 @@ std::string escaped(std::string_view text, std::size_t max_characters = kNameCha
 // row become one space, those at either end nothing. The rest stays.
 std::string one_line(std::string_view text);
 
-// How messages, pages and drawings name an image of a data set, so that people find their
-// photograph: "street/17.jpg (image 64)", escaped; "image 64" where the file's name is not known.
+// Returns the name of a data set's image in messages, pages and drawings, by which people find
+// their photograph: "street/17.jpg (image 64)", escaped; "image 64" without a file name.
 std::string image_name(std::int64_t id, std::string_view file_name);
 
 // The text as it is where it is UTF-8, as JSON wants it; other bytes become "\\x80".
 std::string as_utf8(std::string_view text);
 
-// What a library's message says: without backtraces, and without the lines and beginnings that name
-// the library's own source ("Exception from src/inference/src/cpp/core.cpp:105:"). At most 300
+// Returns a library's message without backtraces, and without the lines and beginnings that name
+// the library's own source ("Exception from src/inference/src/cpp/core.cpp:105:"): at most 300
 // bytes, on one line; "no reason given" where nothing is left.
 std::string library_reason(std::string_view message);
 

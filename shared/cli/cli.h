@@ -270,7 +270,7 @@ class Cli {
   std::vector<std::string> option_names() const;
 
  private:
-  enum class Origin { kDefault, kData, kPreset, kConfig, kCommandLine };  // of a value
+  enum class Origin { kDefault, kData, kPreset, kConfig, kCommandLine };  // a value's source
   struct Option {
     std::string group{}, name{}, value_name{}, help{};
     const void* target = nullptr;
@@ -338,7 +338,7 @@ class Cli {
   std::set<std::string> url_names_;
   std::vector<std::string> mode_names_;
   std::vector<Answer> answers_;
-  std::vector<std::function<void(const Setter&)>> presets_;  // of the choices' values
+  std::vector<std::function<void(const Setter&)>> presets_;  // settings by the choices' values
   std::function<void(const Setter&)> implied_;
   std::vector<std::function<void(const Cli&)>> checks_;
   std::function<std::string()> checked_report_;

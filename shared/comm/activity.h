@@ -54,7 +54,7 @@ struct Operation {
   CollectiveKind kind = CollectiveKind::kBarrier;
   ElementType type = ElementType::kUint8;
   ReduceOp reduce = ReduceOp::kSum;
-  std::int32_t root = 0;         // of broadcast and gather
+  std::int32_t root = 0;         // root of broadcast and gather
   std::uint64_t count = 0;       // elements; 0 for gather, whose lengths may differ
   std::array<char, 32> label{};  // the caller's name for it, e.g. "bucket 5"; ends with a zero
 
@@ -100,7 +100,7 @@ struct RankState {
   // Time since its last collective in phases that may take long (is_of_step is false), not counting
   // the current one: other ranks are patient with these.
   double excused_s = 0;
-  double median_step_s = 0;               // of the last 32; 0 before the fourth
+  double median_step_s = 0;               // median of the last 32; 0 before the fourth
   std::array<Entered, kRecent> recent{};  // newest first
   std::array<Entered, 2> marks{};         // newest first
 

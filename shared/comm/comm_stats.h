@@ -8,7 +8,7 @@ namespace retina {
 // Sums over the finished calls of one kind of collective on this rank.
 struct OperationStats {
   std::int64_t calls = 0;
-  std::int64_t bytes = 0;  // of this rank's buffer, as nccl-tests' "size"; not the bytes sent
+  std::int64_t bytes = 0;  // size of this rank's buffer, as nccl-tests' "size"; not the bytes sent
   double seconds = 0;      // from the call to its return, including the wait for slower ranks
 };
 

@@ -32,9 +32,9 @@ struct Slot {
 // A batch's role for the trainer: a micro-batch of a step. An evaluation counts as one step.
 struct StepPart {
   std::int64_t step = 0;            // counted from 0 over the run
-  int real_image_count = 0;         // of the whole step, over all ranks and micro-batches
-  bool is_last_micro_batch = true;  // of this rank; all ranks have as many
-  std::int64_t first_slot = 0;      // of the step's slots: where this micro-batch's begin
+  int real_image_count = 0;         // images of the whole step, over all ranks and micro-batches
+  bool is_last_micro_batch = true;  // this rank's last; all ranks have as many
+  std::int64_t first_slot = 0;      // this micro-batch's first among the step's slots
 };
 
 // Description of a batch to load: all slots share one padded shape.
@@ -51,7 +51,7 @@ struct BatchRequest {
 // The damaged record that a sample replaces.
 struct Replaced {
   std::size_t record = 0;    // place in ShardSet::index()
-  std::string problem = {};  // of that record, one line
+  std::string problem = {};  // that record's, one line
 };
 
 // An image of a batch, without its pixels.

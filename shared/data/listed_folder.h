@@ -50,10 +50,10 @@ std::string reason_with_fix(const std::string& path, const DecodeStatus& status,
 // The header of an image file.
 struct FoundImage {
   std::string name{};
-  std::size_t root = 0;       // of an ImageListing
+  std::size_t root = 0;       // place in ImageListing::roots
   int width = 0, height = 0;  // as stored
   int orientation = 1;        // see orientation.h
-  std::uint64_t xxh3 = 0;     // of the whole file
+  std::uint64_t xxh3 = 0;     // hash of the whole file
 };
 struct LookedAt {
   FoundImage image{};

@@ -15,7 +15,7 @@ namespace retina {
 struct TilingOptions {
   std::vector<int> sides_px = {};  // each side has its own grid; several sides give several scales
   double overlap = 0.2;            // see tile_grid.h
-  bool with_whole = true;          // of images larger than a tile, the whole image, too
+  bool with_whole = true;          // also whole images that are larger than a tile
 };
 
 // Cuts the images of a source into tiles. Entries of the index are tiles, with their places; those
@@ -53,10 +53,10 @@ class TiledSource : public SampleSource {
 
   const RowSource& images_;
   ImageIndex index_{};
-  std::vector<Cut> cuts_{};              // of index_
+  std::vector<Cut> cuts_{};              // [entries of index_]
   std::vector<std::size_t> first_of_{};  // an image's first tile in index_, and the end
   mutable std::mutex mutex_;
-  mutable std::map<std::size_t, std::shared_ptr<Window>> windows_;  // of the images in progress
+  mutable std::map<std::size_t, std::shared_ptr<Window>> windows_;  // images in progress
 };
 
 }  // namespace retina

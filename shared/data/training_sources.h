@@ -12,7 +12,7 @@ namespace retina {
 
 struct SourcePart {
   std::unique_ptr<SampleSource> source = {};
-  std::vector<int> labels = {};  // of its classes in the common list; empty: they are the same
+  std::vector<int> labels = {};  // its classes' labels in the common list; empty: the same
 };
 
 // Concatenates sources so that the result looks like one source with their images in this order:
@@ -28,7 +28,7 @@ class ConcatenatedSource : public SampleSource {
 
  private:
   std::vector<SourcePart> parts_;
-  std::vector<std::size_t> ends_;  // of each part's images in `index_`
+  std::vector<std::size_t> ends_;  // end of each part's images in `index_`
   ImageIndex index_;
 };
 

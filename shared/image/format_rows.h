@@ -52,7 +52,7 @@ class WholeRows : public FormatRows {
 };
 
 struct OpenRows {
-  DecodeStatus status{};               // of the header
+  DecodeStatus status{};               // the header's
   int width = 0, height = 0;           // valid if status.ok
   std::unique_ptr<FormatRows> rows{};  // null if !status.ok
 };

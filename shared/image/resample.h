@@ -12,7 +12,7 @@ namespace retina {
 
 // Description of how one stored image becomes an image of a batch.
 struct ImageRow {
-  std::int64_t offset = 0;    // of the image's first byte in the block, [height, width, 3] RGB
+  std::int64_t offset = 0;    // place of its first byte in the block, [height, width, 3] RGB
   int width = 0, height = 0;  // stored, px
   int out_width = 0, out_height = 0;  // after the resize, px; the padding beyond is 0
   bool flip = false;                  // mirror left-right; a warp's `source_of` includes it

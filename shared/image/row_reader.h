@@ -86,7 +86,7 @@ DecodeStatus decode_stretched(std::string_view bytes, const Stretch& stretch, Im
 
 struct ReducedImage {
   DecodeStatus status{};      // as RowReader::status()
-  int width = 0, height = 0;  // of the image in the file
+  int width = 0, height = 0;  // size of the image in the file
   Image image{};              // sides of max_side_px at most; valid if status.ok
 };
 

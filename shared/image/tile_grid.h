@@ -16,8 +16,8 @@ struct TileRect {
 };
 
 struct TileGrid {
-  int side_px = 800;     // of a tile; smaller images have tiles of their own side
-  double overlap = 0.2;  // of neighbours, as a share of side_px, 0 to below 1
+  int side_px = 800;     // side of a tile; smaller images have tiles of their own side
+  double overlap = 0.2;  // overlap of neighbours, share of side_px, 0 to below 1
 };
 
 // Returns the starts of tiles along a side of `length_px`: multiples of side - round(side *

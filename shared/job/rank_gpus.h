@@ -13,7 +13,7 @@ namespace retina {
 // The GPUs that a rank sees.
 struct RankGpus {
   std::string host{};
-  std::vector<std::string> ids{};  // of GPUs, unique on the host, in the order of CUDA's numbers
+  std::vector<std::string> ids{};  // GPUs' ids, unique on the host, in the order of CUDA's numbers
 };
 
 // Returns those of every rank, from its own ids, which must have no tabs and line breaks.

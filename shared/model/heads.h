@@ -18,7 +18,7 @@
 
 namespace retina {
 
-constexpr double kPriorProbability = 0.01;  // of foreground at the start (Lin et al. 2017, 4.1)
+constexpr double kPriorProbability = 0.01;  // foreground's at the start (Lin et al. 2017, 4.1)
 
 // Returns the weight or bias of the class layer, [P K, ...], as [P, K, ...]: a row for each of the
 // P anchors of a cell and each class, anchor-major. Part of the checkpoint format.

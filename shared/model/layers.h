@@ -54,7 +54,7 @@ struct ConvShape {
 
 // Operations after a convolution, or after its norm: y + residual, then a ReLU.
 struct Epilogue {
-  at::Tensor residual = {};  // of y's shape, or undefined
+  at::Tensor residual = {};  // y's shape, or undefined
   bool relu = false;
 };
 

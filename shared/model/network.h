@@ -26,8 +26,8 @@ struct StartValue {
 
 // Beginnings of the names of a network's tensors (tensor_names.h).
 struct NetworkNames {
-  std::string body{};         // of the backbone
-  std::string class_layer{};  // of the layer with a row for each class
+  std::string body{};         // the backbone's
+  std::string class_layer{};  // that of the layer with a row for each class
 };
 
 // A network; begins in training mode.

@@ -18,10 +18,10 @@ enum class BackboneFamily { kResNet, kRegNet, kMobileNetV3 };
 // ResNet (He et al. 2016, table 1), ResNeXt (Xie et al. 2017, table 1: more groups) and Wide ResNet
 // (Zagoruyko & Komodakis 2016: wider 3x3 convolutions).
 struct ResNetShape {
-  std::array<int, 4> blocks = {};  // of layer1 .. layer4
+  std::array<int, 4> blocks = {};  // blocks of layer1 .. layer4
   bool bottleneck = false;         // three convolutions a block (50 and deeper), or two
-  int groups = 1;                  // of the 3x3 convolution of a bottleneck
-  int width_per_group = 64;        // of that in layer1; doubles from stage to stage
+  int groups = 1;                  // groups of a bottleneck's 3x3 convolution
+  int width_per_group = 64;        // their width in layer1; doubles from stage to stage
 
   int mid_channels(std::size_t stage) const { return (width_per_group << stage) * groups; }
   int out_channels(std::size_t stage) const { return (bottleneck ? 256 : 64) << stage; }
@@ -29,9 +29,9 @@ struct ResNetShape {
 
 // RegNetX (Radosavovic et al. 2020): bottlenecks that are not narrower in the middle.
 struct RegNetShape {
-  std::array<int, 4> blocks = {};  // of block1 .. block4
+  std::array<int, 4> blocks = {};  // blocks of block1 .. block4
   std::array<int, 4> widths = {};  // their channels
-  int group_width = 1;             // of the 3x3 convolutions; the whole width if that is less
+  int group_width = 1;             // width of a 3x3 convolution's groups; the whole if less
 
   int groups(std::size_t stage) const;
 };
@@ -69,7 +69,7 @@ constexpr std::array<InvertedResidualShape, 15> kMobileNetV3Large = {{
     {160, 5, 960, 160, true, true, 1},
 }};
 constexpr int kMobileNetV3StemChannels = 16;
-constexpr int kMobileNetV3LastChannels = 960;  // of features.16
+constexpr int kMobileNetV3LastChannels = 960;  // channels of features.16
 constexpr int kMobileNetV3Hidden = 1280;       // between a classifier's two dense layers
 // Blocks whose outputs are C3 and C4: the last of stride 8 and of stride 16, from 0 in the table.
 // C5 is the output of features.16.
@@ -104,7 +104,7 @@ ClassifierPrefixes classifier_prefixes(const std::string& backbone);
 // Allowed values of ModelConfig's fpn_channels and head_convs.
 constexpr int kLeastPyramidChannels = 64, kMostPyramidChannels = 256;
 constexpr int kMostHeadConvs = 4;
-constexpr int kHeadGroups = 32;  // of GroupNorm (Wu & He 2018)
+constexpr int kHeadGroups = 32;  // GroupNorm's groups (Wu & He 2018)
 constexpr bool is_pyramid_width(std::int64_t channels) {
   return channels >= kLeastPyramidChannels && channels <= kMostPyramidChannels &&
          channels % kHeadGroups == 0;

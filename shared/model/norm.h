@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// How a pass through the network treats batch norm that is not frozen.
+// Treatment of batch norm that is not frozen in a pass through the network.
 struct NormMode {
   // Normalises with the batch's own statistics, and moves the running ones.
   bool training = true;

@@ -28,8 +28,8 @@ class RankSum {
 
 struct SyncNorm {
   RankSum* ranks = nullptr;
-  std::string name = {};  // of the layer, for RankSum's messages
-  double momentum = 0.1;  // of the running statistics
+  std::string name = {};  // the layer's, for RankSum's messages
+  double momentum = 0.1;  // momentum of the running statistics
   double eps = 1e-5;
 };
 

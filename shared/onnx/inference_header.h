@@ -38,7 +38,7 @@ struct InferenceHeader {
   Task task = Task::kDetection;
   std::string config_json = "{}";  // the checkpoint's: {"model": ..., "train": ...}
   Categories categories{};
-  std::uint64_t checkpoint_hash = 0;  // of the checkpoint it was made from
+  std::uint64_t checkpoint_hash = 0;  // hash of the checkpoint it was made from
   OnnxForm form{};
   // Thresholds built into a detector.
   double score_threshold = 0.05;

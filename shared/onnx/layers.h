@@ -33,7 +33,7 @@ class StoredConv {
   Array bias_numbers_;
   bool exact_ = false;
   Value weight_, bias_{};
-  std::vector<float> scales_{};  // of 8 bit weights
+  std::vector<float> scales_{};  // scales of 8 bit weights
   std::vector<Attribute> attributes_{};
 };
 

@@ -43,7 +43,7 @@ InferenceHeader check_onnx_model(std::string_view file, const std::string& subje
 
 struct CheckedModel {
   InferenceHeader header{};
-  std::string bytes{};  // of the file
+  std::string bytes{};  // the file's content
 };
 // Reads a file and checks it. Throws as read_onnx_file and check_onnx_model.
 CheckedModel read_onnx_model(const std::string& path);

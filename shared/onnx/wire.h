@@ -13,7 +13,7 @@ namespace retina {
 struct WireField {
   std::uint32_t number = 0;
   bool has_length = false;     // a string or message
-  std::uint64_t varint = 0;    // of a varint, else 0
+  std::uint64_t varint = 0;    // a varint's value, else 0
   std::string_view bytes{};    // the content
   std::string_view encoded{};  // the whole field
 };

@@ -1,4 +1,4 @@
-// Which anchor learns which box, by adaptive training sample selection (Zhang et al. 2020,
+// Assignment of boxes to anchors by adaptive training sample selection (Zhang et al. 2020,
 // "Bridging the gap between anchor-based and anchor-free detection", algorithm 1). matcher.h has
 // the other rule.
 #pragma once

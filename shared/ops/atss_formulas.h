@@ -1,4 +1,5 @@
-// What adaptive training sample selection (atss.h) on CPUs and on GPUs share. Read by nvcc too.
+// Arithmetic of adaptive training sample selection (atss.h) that CPUs and GPUs share. Read by nvcc
+// too.
 #pragma once
 
 #include "shared/ops/formulas.h"
@@ -103,7 +104,7 @@ RETINA_HOST_DEVICE void find_nearest_cells(const Atss<T>& a, const AtssLevel& le
   }
 }
 
-// How many candidates a box has, and how many places there are for them.
+// Returns the number of candidates that a box has.
 template <class T>
 RETINA_HOST_DEVICE std::int64_t candidate_count(const Atss<T>& a) {
   std::int64_t cells = 0;
@@ -113,6 +114,7 @@ RETINA_HOST_DEVICE std::int64_t candidate_count(const Atss<T>& a) {
   }
   return cells * a.anchors_per_cell;
 }
+// Returns the number of places for a box's candidates, those that stay empty too.
 template <class T>
 RETINA_HOST_DEVICE int candidate_places(const Atss<T>& a) {
   return static_cast<int>(a.level_count * kAtssCells * a.anchors_per_cell);
@@ -128,7 +130,7 @@ RETINA_HOST_DEVICE std::int64_t candidate_at(const Atss<T>& a, const std::int32_
          place % per_cell;
 }
 
-// Whether the centre of the anchor's cell is inside the box.
+// Returns true if the centre of the anchor's cell is more than kAtssInsidePx inside the box.
 template <class T>
 RETINA_HOST_DEVICE bool is_centred_inside(const Atss<T>& a, std::int64_t anchor, const T* box) {
   const T* const first = a.anchors + 4 * (anchor - anchor % a.anchors_per_cell);

@@ -10,10 +10,10 @@ namespace retina {
 struct BatchNorm {
   at::Tensor weight, bias;               // [C] f32, of f64 x f64; on x's device
   at::Tensor running_mean, running_var;  // likewise; moved
-  double momentum = 0.1;                 // of the running statistics, from 0 to 1
+  double momentum = 0.1;                 // momentum of the running statistics, from 0 to 1
   double eps = 1e-5;                     // at least 0
-  at::Tensor residual = {};              // of x's shape and device, or undefined
-  bool relu = false;                     // whether there is a ReLU at all
+  at::Tensor residual = {};              // x's shape and device, or undefined
+  bool relu = false;                     // true: a ReLU follows
 };
 
 // y = max(0, (x - mean) / sqrt(var + eps) weight + bias + residual), mean and biased variance of a

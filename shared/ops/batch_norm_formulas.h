@@ -8,7 +8,7 @@
 
 namespace retina::kernels {
 
-// What the values of a channel go through.
+// Normalisation of a channel's values, then residual and ReLU.
 template <class T>
 struct BatchNormChannel {
   T mean;

@@ -1,5 +1,5 @@
-// What follows a convolution: a bias, the residual of He et al. 2016, a ReLU. On a GPU in one pass
-// over its output, which each of them alone would read and write all of.
+// The steps after a convolution: a bias, the residual of He et al. 2016, a ReLU. On a GPU in one
+// pass over its output, which each of them alone would read and write all of.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@ namespace retina {
 
 struct BiasRelu {
   at::Tensor bias = {};      // [C], or undefined
-  at::Tensor residual = {};  // of x's shape, or undefined
-  bool relu = true;          // whether there is a ReLU at all
+  at::Tensor residual = {};  // x's shape, or undefined
+  bool relu = true;          // true: a ReLU follows
 };
 
 // y = max(0, x + bias + residual).

@@ -13,7 +13,7 @@ namespace retina::kernels {
 // A power of 2: its product with an area is exact.
 constexpr double kPartialShare = 0.5;
 
-// Whether at least kPartialShare of the anchor is inside the box.
+// Returns true if at least kPartialShare of the anchor's area is inside the box.
 template <class T>
 RETINA_HOST_DEVICE bool is_mostly_inside(const T* anchor, const T* box) {
   const T width = smaller(anchor[2], box[2]) - larger(anchor[0], box[0]);
@@ -48,13 +48,13 @@ RETINA_HOST_DEVICE void decode_box(const T* delta, const T* anchor, T max_log_si
   }
 }
 
-// What d/da of larger(a, b) is: half where they tie, as autograd shares a tied maximum.
+// Returns d/da of larger(a, b): half where they tie, as autograd shares a tied maximum.
 template <class T>
 RETINA_HOST_DEVICE T share_of_larger(T a, T b) {
   return a > b ? T(1) : (a < b ? T(0) : T(0.5));
 }
 
-// How two boxes lie to each other; width and height each.
+// Geometry of two boxes; arrays hold width and height.
 template <class T>
 struct BoxPair {
   const T *found, *truth;

@@ -20,10 +20,10 @@ constexpr int kThreads = 256;
 constexpr int kBlocks = 4, kWideBlocks = 3;
 constexpr int kTileColumns = 32;  // at most: a warp reads 512 bytes side by side
 
-// How columns and rows are dealt to the threads of a block: `columns` at once, `rows` rows.
+// Layout of a block's threads: a row of `columns` columns side by side, `rows` such rows.
 struct Tile {
   int columns, rows;
-  unsigned count;  // of tiles side by side
+  unsigned count;  // tiles side by side
 };
 template <int kValues, class Rows>
 __host__ __device__ Tile tile_of(const Rows& all_rows) {
@@ -37,10 +37,10 @@ unsigned grid_of(const Rows& rows) {
   return static_cast<unsigned>(rows.chunk_count()) * tile_of<kValues>(rows).count;
 }
 
-// What a thread takes: rows of a column.
+// Rows of a column that a thread takes.
 struct Share : Walk {
   std::int64_t chunk;
-  std::int64_t first_channel;  // of the tile
+  std::int64_t first_channel;  // the tile's
   std::int64_t channel;        // the column's first
 };
 
@@ -67,7 +67,8 @@ __device__ Share share_of(const Rows& rows, Order order) {
   return share;
 }
 
-// What a thread adds in: one with single values has many rows; one with packs, at most about 128.
+// Type that a thread adds in: one with single values has many rows; one with packs, at most about
+// 128.
 template <class T, int kValues>
 using ThreadSum = std::conditional_t<kValues == 1, double, T>;
 
@@ -81,7 +82,7 @@ template <class Sum, int kSums, int kValues, class Rows>
 __device__ void put_partials(const Rows& rows, const Share& share,
                              const BlockSums<Sum, kSums, kValues>& sums) {
   const Tile tile = tile_of<kValues>(rows);
-  const int i = static_cast<int>(threadIdx.x);  // of the tile's channels
+  const int i = static_cast<int>(threadIdx.x);  // place among the tile's channels
   const std::int64_t channel = share.first_channel + i;
   if (i >= kValues * tile.columns || channel >= rows.channel_count) return;
   double totals[kSums] = {};

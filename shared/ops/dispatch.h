@@ -1,5 +1,5 @@
-// What the operations' checks and CPU kernels share: dispatch by type and device, errors of CUDA,
-// loops for vector units.
+// Parts that the operations' checks and CPU kernels share: dispatch by type and device, errors of
+// CUDA, loops for vector units.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,7 @@
 
 namespace retina::kernels {
 
-// How ATen calls a type of kernels.h.
+// ATen's type for one of kernels.h.
 template <class Stored>
 using Element =
     std::conditional_t<std::is_same_v<Stored, Bfloat16>, at::BFloat16,

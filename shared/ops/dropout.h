@@ -9,7 +9,7 @@
 
 namespace retina {
 
-// Which masks: each layer's and each step's are their own.
+// Choice of the masks: each layer and each step has its own.
 struct DropoutDraw {
   std::uint64_t seed = 0;
   std::int64_t step = 0;  // global step, below 2^32
@@ -23,8 +23,9 @@ struct DropoutDraw {
 //   place   step * 2^32 + e, e counted in row-major order of the image's sides, whatever the memory
 // No two values share a number.
 //   x     [N, ...] f32, f64, bf16 or f16 (the two scaled in f32), below 2^32 values an image, any
-//   strides p     share of the values that become 0, in 0 .. below 1; 0 returns x itself slots [N]
-//   i64 on x's device: the images' slots in the global step, 0 to 65535 (believed)
+//         strides
+//   p     share of the values that become 0, in 0 .. below 1; 0 returns x itself
+//   slots [N] i64 on x's device: the images' slots in the global step, 0 to 65535 (believed)
 // returns x's shape, type and memory format. NaN and infinity are not hidden: dropped, they are
 // NaN. The gradient draws the mask anew: backward keeps the slots alone, and can be differentiated
 // itself. Deterministic; a GPU gives the bits of a CPU (tests/gpu), and nothing waits for it.

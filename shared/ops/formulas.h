@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// What an anchor has in place of a box's index (matcher.h).
+// Values of an anchor's match that are no box's index (matcher.h).
 constexpr std::int64_t kBackground = -1;  // best IoU below the background threshold
 constexpr std::int64_t kIgnored = -2;  // between the thresholds, or ignore_partial_boxes(): no loss
 
@@ -91,8 +91,7 @@ RETINA_HOST_DEVICE float log1p_of_unit(float x) {
   return 2.0f * (s + (s * t) * h);
 }
 
-// How head outputs and their gradients lie in memory: f64, f32, or, for f32 arithmetic, bfloat16 or
-// half.
+// Types of head outputs and their gradients in memory, besides f64 and f32; the arithmetic is f32.
 struct Bfloat16 {
   std::uint16_t bits;
 };
@@ -165,7 +164,8 @@ RETINA_HOST_DEVICE FocalTerm<T> quality_term(T x, T q) {
   return {off * off * c.value, off * (T(2) * c.p * c.rest * c.value + off * off)};
 }
 
-// Of the varifocal loss, q times the cross-entropy (Zhang et al. 2021, eq. 2).
+// Returns a foreground term of the varifocal loss, q times the cross-entropy (Zhang et al. 2021,
+// eq. 2), and its derivative.
 template <class T>
 RETINA_HOST_DEVICE FocalTerm<T> varifocal_term(T x, T q) {
   const SoftCrossEntropy<T> c = soft_cross_entropy(x, q);

@@ -8,7 +8,7 @@
 
 namespace retina::kernels {
 
-// What the values of a channel of an image go through.
+// Normalisation of the values of a channel of an image, then ReLU.
 template <class T>
 struct ChannelNorm {
   T mean, inverse_std;
@@ -28,7 +28,7 @@ struct ChannelNorm {
   }
 };
 
-// Of channel `channel`, in the group with these statistics.
+// Returns the normalisation of channel `channel`, in the group with these statistics.
 template <class Stored, class T>
 RETINA_HOST_DEVICE ChannelNorm<T> channel_norm(const GroupNorm<Stored>& norm, std::int64_t channel,
                                                T mean, T inverse_std) {

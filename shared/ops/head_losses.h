@@ -37,9 +37,9 @@ LossSums focal_loss(const std::vector<at::Tensor>& logits, const at::Tensor& mat
                     const at::Tensor& labels, const at::Tensor& weights,
                     const FocalOptions& options);
 
-// What a quality loss aims at: how well the boxes of foreground anchors are predicted.
+// Predictions and ground truth of boxes, whose overlap is the target of a quality loss.
 struct PredictedBoxes {
-  const std::vector<at::Tensor>& deltas;  // of box_loss, as are the two
+  const std::vector<at::Tensor>& deltas;  // as box_loss()'s, like the two below
   const at::Tensor &anchors, &boxes;
 };
 
@@ -72,7 +72,7 @@ LossSums quality_loss(const std::vector<at::Tensor>& logits, const PredictedBoxe
 //   anchors [A, 4] xyxy px, of all levels
 //   boxes   [G, 4] xyxy px, of all images one after the other; both f32 or f64 as is computed in
 //   matches, weights as above; the type of `weights` is the boxes'
-// Where a maximum ties, half of the gradient goes to each side, as autograd has it. Equals
+// Gives half of the gradient to each side where a maximum ties, as autograd does. Equals
 // torchvision's l1, smooth_l1, giou and ciou losses (tests/parity) and central differences in f64
 // (tests/ops).
 LossSums box_loss(const std::vector<at::Tensor>& deltas, const at::Tensor& anchors,

@@ -1,7 +1,7 @@
-// What the kernels behind the operations take, raw pointers, and the CUDA kernels; those of CPUs
-// are beside the operations' checks (matcher.cpp). No ATen here: nvcc reads this file too, as
-// C++17. A CUDA kernel runs on `stream` (a cudaStream_t), does not wait, and returns nullptr or
-// CUDA's error text; in a build without CUDA it throws Error{kUnavailable}.
+// Arguments of the kernels behind the operations, raw pointers, and the launches of the CUDA
+// kernels; those of CPUs are beside the operations' checks (matcher.cpp). No ATen here: nvcc reads
+// this file too, as C++17. A launch queues kernels on `stream` (a cudaStream_t), does not wait, and
+// returns nullptr or CUDA's error text; in a build without CUDA it throws Error{kUnavailable}.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,7 @@ struct Level {
   std::int64_t first_anchor, anchor_count;
   const Stored* deltas = nullptr;  // [N, anchor_count, 4], where DecodedBoxes are wanted
 
-  // Where values of an anchor, counted over all levels, are.
+  // Returns the place of the first value of an anchor, which is counted over all levels.
   RETINA_HOST_DEVICE std::int64_t place(std::int64_t image, std::int64_t anchor,
                                         std::int64_t values_per_anchor) const {
     return (image * anchor_count + anchor - first_anchor) * values_per_anchor;
@@ -86,7 +86,8 @@ struct Level {
   RETINA_HOST_DEVICE std::int64_t end_anchor() const { return first_anchor + anchor_count; }
 };
 
-// What both losses get. `Stored` is how the outputs lie in memory, T what is computed in.
+// Arguments of both losses. `Stored` is the type of the outputs in memory, T that of the
+// arithmetic.
 template <class Stored, class T = Loaded<Stored>>
 struct HeadLoss {
   Level<Stored> levels[kMaxLevels];
@@ -98,12 +99,12 @@ struct HeadLoss {
   T* sums;                                 // [N] out
 };
 
-// What the boxes of foreground anchors are predicted from, and compared with.
+// Anchors that boxes are predicted from, and ground truth to compare them with.
 template <class Stored, class T = Loaded<Stored>>
 struct DecodedBoxes {
   const T* anchors;  // [A, 4]
   const T* boxes;    // [G, 4]
-  T max_log_size;    // what decoding believes (box_coder.h)
+  T max_log_size;    // larger log sizes are decoded as this (kMaxLogSize)
 };
 
 template <class Stored, class T = Loaded<Stored>>
@@ -112,7 +113,7 @@ struct Focal {
   const std::int64_t* labels;  // [G]
   std::int64_t class_count;
   T alpha, gamma;  // background terms have the weight 1 - alpha
-  // What foreground terms are; other kinds than kFocal want the boxes.
+  // Kind of the foreground terms; other kinds than kFocal need `predicted` and Level::deltas.
   ClassLossKind kind = ClassLossKind::kFocal;
   DecodedBoxes<Stored> predicted = {};
 };
@@ -123,7 +124,7 @@ struct BoxLoss {
   const T* anchors;  // [A, 4]
   const T* boxes;    // [G, 4]
   BoxLossOptions options;
-  double max_log_size;  // GIoU, CIoU: what decoding believes (box_coder.h)
+  double max_log_size;  // GIoU, CIoU: larger log sizes are decoded as this (kMaxLogSize)
 };
 
 enum class PixelType { kFloat, kBfloat16, kFloat16 };
@@ -159,7 +160,7 @@ RETINA_HOST_DEVICE void put_pixel(const PrepareImages& p, const ImageRow& row,
   }
 }
 
-// Of values that lie image by image; dropout.h says which are kept.
+// Dropout of values that lie image by image; dropout.h says which are kept.
 template <class Stored, class T = Loaded<Stored>>
 struct Dropout {
   const Stored* values;         // [N, E]
@@ -198,13 +199,14 @@ struct BiasRelu {
   Stored* values;
   const T* bias;                // [C], or nullptr
   const Stored* residual;       // as `values`, or nullptr
-  std::int64_t count;           // of all values
+  std::int64_t count;           // values in all
   std::int64_t channel_count;   // C
   std::int64_t channel_stride;  // 1: channels-last
   bool relu;
 };
 
-// Of the value *x of `channel`; *residual is read only where there are residuals.
+// Replaces *x, a value of `channel`, by bias_relu() of it; *residual is read only where there are
+// residuals.
 template <class Stored>
 RETINA_HOST_DEVICE void put_bias_relu(const BiasRelu<Stored>& b, std::int64_t channel,
                                       const Stored* residual, Stored* x) {
@@ -215,14 +217,15 @@ RETINA_HOST_DEVICE void put_bias_relu(const BiasRelu<Stored>& b, std::int64_t ch
   store(b.relu && sum < T(0) ? T(0) : sum, x);
 }
 
-// Where channels are summed over R rows (channel_sums.cuh): the rows that a block of threads takes,
-// and the number of such chunks. Functions of the shape alone: the bits do not depend on the GPU.
-// 2^17 values of up to 256 channels or, so that there is work for all of a GPU, down to 2^14.
+// Returns the rows that a block of threads takes where channels are summed over R rows
+// (channel_sums.cuh): 2^17 values of up to 256 channels or, so that there is work for all of a GPU,
+// down to 2^14. A function of the shape alone: the bits do not depend on the GPU.
 RETINA_HOST_DEVICE std::int64_t rows_of_chunk(std::int64_t row_count, std::int64_t channel_count) {
   const std::int64_t share = row_count * channel_count / 1024;
   const std::int64_t most = smaller<std::int64_t>(larger<std::int64_t>(share, 1 << 14), 1 << 17);
   return (most / smaller<std::int64_t>(channel_count, 256) + 31) / 32 * 32;
 }
+// Returns the number of chunks of so many rows.
 RETINA_HOST_DEVICE std::int64_t chunks_of_rows(std::int64_t row_count, std::int64_t channel_count) {
   const std::int64_t rows = rows_of_chunk(row_count, channel_count);
   return (row_count + rows - 1) / rows;
@@ -247,8 +250,8 @@ struct BiasReluBackward {
   }
 };
 
-// What both directions of group_norm_relu get; group_norm_formulas.h has the arithmetic. x and what
-// is like it, [N, P, C] of P pixels, lies channels-last. D = C / G channels a group.
+// Arguments of both directions of group_norm_relu; group_norm_formulas.h has the arithmetic. x and
+// what is like it, [N, P, C] of P pixels, lies channels-last. D = C / G channels a group.
 template <class Stored, class T = Loaded<Stored>>
 struct GroupNorm {
   const Stored* values;                                               // x [N, P, C]
@@ -289,8 +292,8 @@ RETINA_HOST_DEVICE std::int64_t group_norm_chunk_px(std::int64_t pixel_count) {
   return smaller<std::int64_t>(larger<std::int64_t>(chunk, 32), 128);
 }
 
-// What both directions of batch_norm_relu get; batch_norm_formulas.h has the arithmetic. x and what
-// is like it lies channels-last: R = N H W rows of C channels.
+// Arguments of both directions of batch_norm_relu; batch_norm_formulas.h has the arithmetic. x and
+// what is like it lies channels-last: R = N H W rows of C channels.
 template <class Stored, class T = Loaded<Stored>>
 struct BatchNorm {
   const Stored* values;                   // x [R, C]

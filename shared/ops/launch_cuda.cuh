@@ -1,4 +1,4 @@
-// What is around every CUDA kernel.
+// Parts that CUDA kernels share: launches, atomics, loads and stores of packs of values.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -51,7 +51,7 @@ __device__ void store_pack(const Pack<Stored, kValues>& pack, Stored* place) {
 
 // Values that a thread takes: `count` packs, the first at `place`, `step` apart.
 struct Walk {
-  std::int64_t place, step;  // of values
+  std::int64_t place, step;  // in values
   int count;                 // 0: nothing
 };
 

@@ -1,4 +1,4 @@
-// Which losses (head_losses.h), and their numbers. Read by nvcc too: C++17, no ATen.
+// Kinds of losses (head_losses.h), and their parameters. Read by nvcc too: C++17, no ATen.
 #pragma once
 
 namespace retina {

@@ -1,6 +1,6 @@
-// Which anchor learns which box, by intersection over union (Girshick 2015; Lin et al. 2017, 4.1);
-// and anchors at boxes that are neither objects to find nor background, after this assigner or
-// atss.h: where a tile shows too little of an object (RecordAnnotation::is_partial).
+// Assignment of boxes to anchors by intersection over union (Girshick 2015; Lin et al. 2017, 4.1).
+// After this assigner or atss.h, anchors are ignored at boxes that are neither objects to find nor
+// background: where a tile shows too little of an object (RecordAnnotation::is_partial).
 #pragma once
 
 #include <ATen/core/Tensor.h>

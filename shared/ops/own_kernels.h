@@ -20,11 +20,11 @@ enum class OwnKernel {
 };
 constexpr int kOwnKernelCount = 8;
 
-// Whether operations on `tensor` must do without these kernels.
+// Returns true if operations on `tensor` must do without these kernels.
 bool is_replaced(OwnKernel kernels, const at::Tensor& tensor);
 
-// Whether LibTorch does what it can, too, the norms, bias and ReLU: there, on a CPU, and where
-// `tensor` has no values.
+// Returns true if LibTorch does the work of these kernels, norms or bias and ReLU, on `tensor`: if
+// is_replaced(), on a CPU, and where it has no values.
 bool is_left_to_libtorch(OwnKernel kernels, const at::Tensor& tensor);
 
 // On a GPU: compares the kernels, forward and backward, on random tensors of `type` (kFloat,

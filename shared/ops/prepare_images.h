@@ -12,7 +12,7 @@
 
 namespace retina {
 
-// What all images of the result share.
+// Properties that all images of the result share.
 struct PreparedImages {
   int padded_width_px = 0, padded_height_px = 0;
   Normalisation normalisation = {};

@@ -37,7 +37,7 @@ struct HttpHead {
 
 struct HttpAnswer {
   HttpHead head{};
-  std::string problem{};           // of the connection; empty: the whole response came
+  std::string problem{};           // the connection's; empty: the whole response came
   bool is_hopeless = false;        // trying again does not help: a certificate, no such protocol
   bool was_stopped = false;        // by the stop token, or by the consumer of the body
   std::string refusal{};           // the first bytes of the body of a status other than 2xx

@@ -66,7 +66,7 @@ class RemoteAccess {
   bool has_identity_ = false;
   mutable std::mutex mutex_{};
   std::vector<std::string> secrets_{};
-  std::string token_{};          // of the managed identity
+  std::string token_{};          // the managed identity's
   std::int64_t token_ends_ = 0;  // Unix time
 };
 

@@ -14,7 +14,7 @@
 namespace retina {
 
 struct RemoteOptions {
-  std::size_t connections = 8;  // of one file
+  std::size_t connections = 8;  // connections for one file
   // A connection's share of one file at a time. Azure and Amazon advise 8 to 16 MB.
   std::uint64_t part_bytes = std::uint64_t{8} << 20;
   int stall_s = 30;  // see HttpRequest

@@ -12,7 +12,7 @@ namespace retina {
 
 struct RetryPolicy {
   int tries = 10;             // in a row that bring nothing
-  int unanswered_tries = 10;  // of them without any answer of the server
+  int unanswered_tries = 10;  // the same while the server does not answer
   std::chrono::milliseconds first_pause{500}, longest_pause{30'000};
 };
 

@@ -18,7 +18,7 @@ namespace retina {
 // Files that the build embedded in the program (kit/embed.cmake), joined.
 struct EmbeddedText {
   const char* text;
-  std::string_view sha256;  // of the text: 32 bytes
+  std::string_view sha256;  // hash of the text: 32 bytes
 };
 
 // Content of a page. Names and texts may hold anything: they stay text. Keys of `settings` are

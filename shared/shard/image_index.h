@@ -24,7 +24,7 @@ inline constexpr std::uint16_t kIndexVersion = 6;
 // entry for one.
 struct IndexEntry {
   std::int64_t image_id = 0;
-  int width = 0;  // of the stored image, pixels
+  int width = 0;  // the stored image's, px
   int height = 0;
   std::uint32_t box_count = 0;        // all annotations, crowds and degenerate boxes too
   std::uint32_t trainable_count = 0;  // those of is_trainable(annotation, width, height)
@@ -34,7 +34,7 @@ struct IndexEntry {
   // class.
   std::span<const int> labels = {};
   std::string_view file_name = {};  // the record's
-  std::uint64_t image_xxh3 = 0;     // of the stored image's bytes: equal images have equal hashes
+  std::uint64_t image_xxh3 = 0;     // hash of the stored image's bytes: equal for equal images
   // Place of a tile, whose image_id and file_name are those of the whole image. In a set all
   // records are tiles, or none.
   std::optional<TilePlace> tile = {};

@@ -34,13 +34,13 @@ inline constexpr const char* kQuarantineFile = "quarantine.jsonl";
 struct ManifestFile {
   std::string name{};
   std::uint64_t size_bytes = 0;
-  std::uint64_t xxh3 = 0;  // of the whole file
+  std::uint64_t xxh3 = 0;  // hash of the whole file
 };
 
 struct ManifestShard {
   ManifestFile file{};
   std::int64_t record_count = 0;
-  std::uint64_t tree_xxh3 = 0;  // of LMDB's own pages, see shard_tree.h
+  std::uint64_t tree_xxh3 = 0;  // hash of LMDB's own pages, see shard_tree.h
 };
 
 // Treatment of a JPEG whose EXIF data say that it is stored rotated.
@@ -57,15 +57,15 @@ inline const Choices<ImageCheck> kImageChecks = {{"full", ImageCheck::kFull},
 struct ManifestOptions {
   std::uint64_t shard_size_bytes = 0;
   int max_side_px = 0;                            // 0: no image is made smaller
-  int quality = 0;                                // of JPEGs that are encoded here; 0 if none is
-  ImageEncoding encoding = ImageEncoding::kJpeg;  // of the images that are encoded here
+  int quality = 0;                                // quality of JPEGs encoded here; 0 if none is
+  ImageEncoding encoding = ImageEncoding::kJpeg;  // format of images encoded here
   bool convert = false;                           // PNG, TIFF and WebP are converted
   ExifPolicy exif = ExifPolicy::kIgnore;
   ImageCheck check = ImageCheck::kFull;
   std::string stretch{};  // percentiles of samples above 8 bits, "2,98"; empty: the upper 8 bits
-  std::string part{};     // of --split: "train 0.9", "validation 0.9 by folder"; empty: all images
+  std::string part{};     // --split's: "train 0.9", "validation 0.9 by folder"; empty: all images
   std::optional<TileRule> tile{};  // the records are tiles
-  std::string pack_part{};         // of a part that waits for its merge: "2/3"; empty: a whole set
+  std::string pack_part{};         // a part that waits for its merge: "2/3"; empty: a whole set
 
   friend bool operator==(const ManifestOptions&, const ManifestOptions&) = default;
 };
@@ -76,8 +76,8 @@ struct ManifestOptions {
 struct ManifestCounts {
   std::int64_t images = 0;      // records
   std::int64_t boxes = 0;       // all annotations of these images
-  std::int64_t crowds = 0;      // of them
-  std::int64_t degenerate = 0;  // of them: not a crowd, and no width or height to train on
+  std::int64_t crowds = 0;      // crowds among them
+  std::int64_t degenerate = 0;  // others among them, without width or height to train on
   std::int64_t trainable = 0;   // boxes - crowds - degenerate - partial
   std::int64_t images_without_boxes = 0;
   std::int64_t rescaled = 0;     // images made smaller by max_side_px
@@ -85,7 +85,7 @@ struct ManifestCounts {
   std::int64_t quarantined = 0;  // images, never tiles
   // Counts of a set of tiles alone.
   std::int64_t tiled_images = 0;  // images that the tiles come from
-  std::int64_t whole_boxes = 0;   // of these images, each once
+  std::int64_t whole_boxes = 0;   // boxes of these images, each once
   std::int64_t partial = 0;       // boxes with too little of them in their tile
   std::int64_t cut = 0;           // boxes to train on that end at a tile's edge inside the image
 
@@ -100,8 +100,8 @@ struct ManifestCounts {
 
 // A bin in quarters of an octave, rounded. Part of the format.
 struct BoxBin {
-  int width = 0, height = 0;  // of the box, relative to its image's shorter side
-  int aspect = 0;             // of the image: width / height
+  int width = 0, height = 0;  // the box's, relative to its image's shorter side
+  int aspect = 0;             // the image's: width / height
 
   friend auto operator<=>(const BoxBin&, const BoxBin&) = default;
 };
@@ -134,7 +134,7 @@ struct Manifest {
   // By category: all annotations of the packed images, or a classification set's images.
   std::vector<std::int64_t> label_counts{};
   ManifestCounts counts{};
-  BoxHistogram box_sizes{};  // of counts.trainable boxes
+  BoxHistogram box_sizes{};  // sizes of the counts.trainable boxes
   std::vector<ManifestShard> shards{};
   // Notes on its annotations to read before training (set_notes.h): sentences, mostly none.
   std::vector<std::string> notes{};

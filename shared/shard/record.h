@@ -41,7 +41,7 @@ inline const Choices<ImageEncoding> kImageEncodings = {{"jpeg", ImageEncoding::k
 struct Record {
   std::int64_t image_id = 0;
   std::string file_name{};  // from the annotations
-  int width = 0;            // of the stored image, pixels
+  int width = 0;            // the stored image's, px
   int height = 0;
   bool rescaled = false;   // coco-pack --max-side made image and boxes smaller than the source
   bool converted = false;  // encoded by coco-pack, from another format or turned upright

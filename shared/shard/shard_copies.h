@@ -40,7 +40,7 @@ class ScratchError : public Error {
 
 // Options for a copy that is made before its first use.
 struct CopyAhead {
-  std::uint64_t limit_bytes = 0;  // of copied_bytes()
+  std::uint64_t limit_bytes = 0;  // limit of copied_bytes()
   std::stop_token stop = {};
 };
 

@@ -27,7 +27,7 @@ struct StageOptions {
 };
 
 struct StagerInput {
-  std::string folder = {};  // of the set
+  std::string folder = {};  // the set's
   const Manifest& manifest;
   ShardCopies& copies;
   std::vector<std::size_t> shards = {};           // in the order of their use

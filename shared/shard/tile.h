@@ -10,7 +10,7 @@ namespace retina {
 // Rule for cutting images into tiles (coco-pack); in the manifest of a set of tiles.
 struct TileRule {
   int side_px = 0;
-  double overlap = 0.2;     // of neighbours, as a share of the side, 0 to below 1
+  double overlap = 0.2;     // overlap of neighbours, share of the side, 0 to below 1
   double visibility = 0.4;  // least share of a box inside a tile for it to be an object there
   double empty = 1;         // share of the tiles without any box that are kept
 

@@ -16,8 +16,9 @@ struct Range {
   bool is_always(double value) const { return low == value && high == value; }
 };
 
-// What is drawn for each image, in the order in which it is applied. Where a single number bounds a
-// draw, it is from minus that number to that number. The defaults change nothing.
+// Probabilities and ranges of the changes drawn for each image, in the order of application. Where
+// a single number bounds a draw, it is from minus that number to that number. The defaults change
+// nothing.
 struct AugmentOptions {
   // Probabilities of mirroring left-right and top-bottom.
   double flip = 0, vertical_flip = 0;
@@ -38,8 +39,8 @@ struct AugmentOptions {
   Range contrast = {1, 1}, saturation = {1, 1};
   double brightness = 0, hue = 0;
   Fill fill = Fill::kNearest;
-  // Of a warped box's hull; where less of its area is inside the image, the box is dropped: what
-  // it shows can no longer be recognised.
+  // Least share of the area of a warped box's hull inside the image; with less, the box is dropped:
+  // what it shows can no longer be recognised.
   double box_visibility = 0.25;
 };
 
@@ -53,8 +54,8 @@ struct AugmentOptions {
 enum class Augment { kNone, kFlip, kCrop, kLight, kStrong };
 AugmentOptions options_of(Augment set);
 
-// What a draw depends on. `draw` is the image's place in the index, and in the upper 32 bits which
-// of its copies in the epoch it is.
+// Key of a draw. `draw` is the image's place in the index, and in the upper 32 bits the number of
+// its copy in the epoch.
 struct DrawKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
@@ -63,11 +64,11 @@ struct DrawKey {
 
 struct Augmentation {
   bool flip = false;
-  std::optional<Warp> warp{};  // of the mirrored image; nothing: only the resize
+  std::optional<Warp> warp{};  // change of the mirrored image; unset: only the resize
 };
 
-// What `key` draws for an image of `size` px. Framed as a whole, the image keeps the size that
-// its resize gives it: crops and padding are inside. Of a square, all but the crop changes
+// Returns what `key` draws for an image of `size` px. Framed as a whole, the image keeps the size
+// that its resize gives it: crops and padding are inside. Of a square, all but the crop changes
 // middle_square(). A key draws the same mirror whatever else is drawn.
 Augmentation draw_augmentation(const AugmentOptions& options, const DrawKey& key,
                                const ImageSize& size, const FrameRule& rule = {});

@@ -64,7 +64,7 @@ class EpochPlan {
   std::int64_t epoch_;
   std::size_t draw_count_ = 0;
   std::vector<Draw> places_{};               // [steps][slots]
-  std::vector<std::uint32_t> step_order_{};  // of the full steps in places_; empty: as they are
+  std::vector<std::uint32_t> step_order_{};  // order of full steps in places_; empty: as they are
 };
 
 // The places [begin, end).

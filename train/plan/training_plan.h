@@ -51,7 +51,7 @@ class TrainingPlan {
   const ImageIndex& index_;
   EpochPlanOptions options_;
   std::int64_t steps_per_data_epoch_, steps_per_epoch_;
-  std::shared_ptr<const EpochPlan> epoch_plan_;  // of the data epoch `epoch_`
+  std::shared_ptr<const EpochPlan> epoch_plan_;  // plan of the data epoch `epoch_`
   std::int64_t epoch_ = -1;
 };
 

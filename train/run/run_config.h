@@ -1,5 +1,5 @@
-// What a run was started with, and how a continuation differs: config.json and the checkpoints hold
-// it.
+// Settings that a run was started with, as config.json and the checkpoints hold them, and their
+// differences from a continuation's.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@
 
 namespace retina {
 
-// What config.json holds.
+// Contents of config.json.
 struct RunConfig {
   std::vector<EffectiveOption> options = {};
   std::string train_fingerprint = {};  // TrainingSet::fingerprint
-  std::string init_fingerprint = {};   // of the --init checkpoint; empty: not to be compared
+  std::string init_fingerprint = {};   // the --init checkpoint's; empty: not to be compared
   bool init_none = false;              // --init none: no run that began with weights continues
   // validation_identity() of the set that is measured on; empty: none
   std::string validation_fingerprint = {};
-  std::string resume_fingerprint = {};  // of the --resume FILE that it began from; empty: none
-  double effective_lr = 0;              // what its scaling made of --lr
+  std::string resume_fingerprint = {};  // that of the --resume FILE it began from; empty: none
+  double effective_lr = 0;              // --lr after its scaling
   ScheduleOptions schedule = {};        // in steps; for people, not read back
 };
 
@@ -35,8 +35,8 @@ inline constexpr const char* kValidationKey = "validation_fingerprint";
 // False for an --init of "none", from scratch on purpose, and for none given.
 bool names_weights(const std::string& init);
 
-// What distinguishes one measure of AP from another: the set's fingerprint and, where not all of it
-// is validated on, how many of its `image_count` images are; `images` 0: all.
+// Returns what distinguishes one measure of AP from another: the set's fingerprint and, where not
+// all of its `image_count` images are validated on, their number `images`; 0: all.
 std::string validation_identity(const std::string& fingerprint, std::int64_t images,
                                 std::size_t image_count);
 
@@ -58,9 +58,9 @@ FixedOptions fixed_options_of_checkpoint(const std::string& config_json,
                                          const std::string& trainer_json, const RunConfig& now,
                                          const std::string& name);
 
-// What differs (settings.h); empty when nothing does. A validation set differs only from another
-// one, not from a missing one: then no two APs are compared. An unset norm differs from no other:
-// which it is follows from --init, and is for the model to say.
+// Returns the text of differences() (output.h); empty when nothing differs. A validation set
+// differs only from another one, not from a missing one: then no two APs are compared. An unset
+// norm differs from no other: which it is follows from --init, and is for the model to say.
 std::string changed_options(FixedOptions before, FixedOptions now);
 
 }  // namespace retina

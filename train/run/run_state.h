@@ -14,7 +14,7 @@ namespace retina {
 // Facts that are the same at every step of a run.
 struct RunFacts {
   std::string train_fingerprint = {};       // TrainingSet::fingerprint
-  std::string validation_fingerprint = {};  // of the APs' validation set; "": there was none
+  std::string validation_fingerprint = {};  // the APs' validation set; "": there was none
   // Not read back, except total_steps. Evaluation reads tile_px (Saving); the rest is for people.
   std::uint64_t seed = 0;
   std::int64_t images_per_step = 0, steps_per_epoch = 0;

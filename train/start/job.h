@@ -25,7 +25,7 @@ struct Job {
   Communicator& communicator;
   c10::Device device = c10::kCPU;
   std::optional<TrainingData> data = {};
-  std::vector<std::string> notes = {};  // what the data decided and why, a line each; rank 0
+  std::vector<std::string> notes = {};  // decisions by the data, with reasons, a line each; rank 0
   // The rest is set on rank 0 only.
   std::unique_ptr<RunDir> dir = {};  // null: nothing is written
   std::optional<Found> found = {};   // the checkpoint to continue from

@@ -90,7 +90,7 @@ struct TrainOptions {
     double anchor_offset = 0;    // place of the centre in its cell, in strides
     int anchors_per_location = kAnchorsPerCell;
     bool keep_ratio = true;               // off: images are stretched to squares of min_side_px
-    int fpn_channels = 256;               // of P3..P7 and of the heads
+    int fpn_channels = 256;               // channels of P3..P7 and of the heads
     int head_convs = 4;                   // 3x3 convolutions of a head before its output
     std::optional<int> trainable_layers;  // stages of the backbone; unset: 5, or 3 with freezes()
     // Source of weights: run folder, checkpoint or name (pretrained.h); "none" or empty: from

@@ -28,7 +28,7 @@ struct TrainingData {
   std::vector<ShardSet> train_shards;    // in the order of --train; none with --synthetic
   std::optional<ShardSet> validation;    // unset without --validation
   std::string validation_fingerprint;    // validation_identity(); empty without a validation set
-  std::unique_ptr<SampleSource> source;  // of all train_shards, or of --synthetic
+  std::unique_ptr<SampleSource> source;  // samples of all train_shards, or of --synthetic
   std::optional<TrainingSet> train;      // always set
   std::optional<TrainingPlan> plan;      // unset before make_plan()
 

@@ -28,7 +28,7 @@ struct OptimizerOptions {
   // Decay of the normalisation layers' weights and biases; unset: the same as for all others.
   std::optional<double> norm_weight_decay = {};
   double beta1 = 0.9, beta2 = 0.999;  // Adam (Kingma & Ba 2015), AdamW (Loshchilov & Hutter 2019)
-  double epsilon = 1e-8;              // of Adam and AdamW
+  double epsilon = 1e-8;              // Adam's and AdamW's
   // RMSprop (Tieleman & Hinton 2012): v = rho v + (1 - rho) g^2, w -= lr g / (sqrt(v) + epsilon),
   // Keras' numbers: its epsilon too is outside the root.
   double rho = 0.9, rmsprop_epsilon = 1e-7;
@@ -37,7 +37,7 @@ struct OptimizerOptions {
 // Tensors on the device that control an update, one f32 each on the parameters' device; undefined:
 // no effect.
 struct UpdateGuard {
-  at::Tensor divisor = {};  // of the gradients, which change
+  at::Tensor divisor = {};  // divisor of the gradients, which change
   at::Tensor skip = {};     // 1: values and their state stay as they are; 0: update
 };
 

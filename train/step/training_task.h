@@ -18,8 +18,8 @@ namespace retina {
 
 struct TaskOptions {
   ModelConfig model = {};
-  LossOptions loss = {};       // of a detector
-  double label_smoothing = 0;  // of a classifier: Szegedy et al. 2016, section 7
+  LossOptions loss = {};       // a detector's
+  double label_smoothing = 0;  // a classifier's: Szegedy et al. 2016, section 7
   std::uint64_t seed = 1;      // seed of dropout
   Precision precision = Precision::kFp32;
 };

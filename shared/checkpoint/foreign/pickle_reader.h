@@ -60,7 +60,7 @@ struct PickleValue {
 struct PickleDocument {
   std::vector<PickleValue> values{};
   PickleRef root = 0;
-  std::size_t size_bytes = 0;  // of the pickle, STOP included
+  std::size_t size_bytes = 0;  // length of the pickle, STOP included
 
   const PickleValue& at(PickleRef ref) const { return values[ref]; }
 };

@@ -22,7 +22,7 @@ namespace retina {
 struct DrawnImage {
   std::int64_t image_id = 0;
   std::string file_name{};
-  std::string part{};    // of a large image: "whole", or the tile; else empty
+  std::string part{};    // a large image's: "whole", or the tile; else empty
   int found_count = 0;   // detections drawn
   int object_count = 0;  // ground truth without crowds
   Image image{};

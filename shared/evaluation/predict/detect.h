@@ -31,7 +31,7 @@ struct DetectOptions {
   int most_decode_threads = 0;             // if it is more: added while the network waits
   int prefetch_batches = 4;                // decoded and waiting, per rank: bounds the memory
   std::int64_t max_images = 0;             // only the first N by id; 0: all
-  Precision precision = Precision::kFp32;  // of convolutions; a converted model has fp32 only
+  Precision precision = Precision::kFp32;  // convolutions'; a converted model has fp32 only
   // Called on the calling thread after each batch with this rank's images: done, to do.
   std::function<void(std::int64_t done, std::int64_t total)> on_progress = {};
   // Called on the calling thread for each image of this rank that the source skips; it gets no

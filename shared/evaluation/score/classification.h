@@ -24,7 +24,7 @@ inline constexpr std::size_t kReliabilityBinCount = 15;  // Guo et al. 2017
 struct ImageClassMetrics {
   std::int64_t category_id = 0;
   std::string name{};
-  std::int64_t image_count = 0;      // of the class
+  std::int64_t image_count = 0;      // images of the class
   std::int64_t predicted_count = 0;  // predicted as this class, rightly or not
   std::int64_t hit_count = 0;        // both
 

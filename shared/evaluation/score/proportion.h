@@ -8,7 +8,7 @@
 
 namespace retina {
 
-inline constexpr double kNormalQuantile = 1.959963984540054;  // of 97.5 %: for 95 % intervals
+inline constexpr double kNormalQuantile = 1.959963984540054;  // at 97.5 %: for 95 % intervals
 
 // Interval of a value, or of a difference B - A.
 struct Interval {
