@@ -65,14 +65,14 @@ help:
 	make test-oracle   build + comparison with torchvision, PyTorch, pycocotools (large download)
 	make demo          build + the whole job on a small data set made on the spot: pack, train,
 	    ~              evaluate, convert, evaluate the converted model
-	make demo DATA=DIR          the same on your own folder of COCO, YOLO, Pascal VOC or CSV, with
-	    ~              ResNet-18 and the defaults for so many images; its log tells how long it takes
+	make demo DATA=DIR          the same on your own folder of COCO, YOLO, Pascal VOC or CSV, with what
+	    ~              suits it and this machine, in an hour on a CPU: TRAIN_OPTIONS='--for 20min'
 	make demo-classify build + the same job with a classifier: Keras' CIFAR-10 network on images
 	    ~              of ten shapes
 	make demo-classify DATA=DIR the same on CIFAR-10's binary version or a folder for each class
-	make pipeline DATA=DIR      the same with ResNet-50, the programs' own default, and what you add:
+	make pipeline DATA=DIR      retina-run DIR: the same, of any task, on all GPUs;
 	    ~              OUT=DIR TRAIN_OPTIONS='--epochs 12 --init weights.pt'; RANKS=N instead of a
-	    ~              rank for each GPU (2 without one); PACK_OPTIONS='--exif apply'
+	    ~              rank for each GPU (1 without one); PACK_OPTIONS='--exif apply'
 	make coco DATA=DIR          fetch COCO 2017 (20.4 GB; 41 GB free while it unpacks) into DIR; an
 	    ~              interrupted call continues; KEEP_ZIPS=1 keeps the archives
 	make weights DATA=DIR       fetch the weights that trainings start from (495 MB) and import them
@@ -197,34 +197,28 @@ test-oracle: build
 	done
 
 # --- The whole job -------------------------------------------------------------------------------
-# Its steps hold 4 images: a fifth rank would have none. Your own data get the defaults, with a network that
-# a CPU can train, at the size that the images have; --size decides all of these.
-unless_given = $(if $(filter $(addsuffix %,--size $(1)),$(TRAIN_OPTIONS)),,$(2))
-OWN_TRAINING = $(call unless_given,--backbone --init,--backbone resnet18) \
-  $(call unless_given,--min-side --recipe,--min-side auto) \
-  $(call unless_given,--anchor --init,--anchor-sizes auto)
-DEMO_TRAINING = $(if $(OWN_DATA),$(OWN_TRAINING),$(call unless_given,,--config jobs/demo.json))
 # $(call demo,TASK,OUT,PROGRAM,TRAINING): the job on DATA, or on images that PROGRAM renders.
+RUN = docker/retina-run --bin $(BUILD)/bin
 define demo
 data="$(OWN_DATA)"
 if [ -z "$$data" ]; then
   data="$(2)/$(3:render_%=%)"
   $(BUILD)/bin/$(3) --output "$$data"
 fi
-jobs/local.sh --bin $(BUILD)/bin --data "$$data" --output "$(2)" --task $(1) \
+$(RUN) "$$data" --output "$(2)" --task $(1) \
   $(if $(RANKS),--ranks $(RANKS),--most-ranks 4) --pack $(PACK_OPTIONS) -- \
   $(4) $(TRAIN_OPTIONS)
 endef
 
 demo: build
-	@$(call demo,detect,$(OUT),render_scenes,$(DEMO_TRAINING))
+	@$(call demo,detect,$(OUT),render_scenes,$(if $(OWN_DATA),,--config jobs/demo.json))
 
 demo-classify: build
 	@$(call demo,classify,$(CLASSIFY_OUT),render_classes,--config jobs/demo-classify.json)
 
 pipeline: build
 	@[ -n "$(DATA)" ] || { echo "say which data: make pipeline DATA=FOLDER" >&2; exit 64; }
-	jobs/local.sh --bin $(BUILD)/bin --data "$(DATA)" --output "$(OUT)" \
+	$(RUN) "$(DATA)" --output "$(OUT)" \
 	  $(if $(RANKS),--ranks $(RANKS)) --pack $(PACK_OPTIONS) -- $(TRAIN_OPTIONS)
 
 coco:

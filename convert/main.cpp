@@ -5,6 +5,7 @@
 #include "convert/convert.h"
 #include "convert/import/import.h"
 #include "shared/base/program.h"
+#include "shared/base/short_spins.h"
 #include "shared/base/working_folder.h"
 #include "shared/cli/cli.h"
 #include "shared/model/device.h"

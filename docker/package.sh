@@ -50,7 +50,7 @@ install_component() {  # PREFIX COMPONENT
 
 # The newest VERSION that the files below FOLDER need of a library whose versions are NAME_VERSION.
 newest() {  # NAME FOLDER
-  find -L "$2" -type f ! -name retina-weights \( -perm -u+x -o -name '*.so*' \) -exec objdump -p {} + 2>/dev/null |
+  find -L "$2" -type f ! -name retina-weights ! -name retina-run \( -perm -u+x -o -name '*.so*' \) -exec objdump -p {} + 2>/dev/null |
     grep -oE "\b$1_[0-9.]+$" | cut -d_ -f2 | sort -uV | tail -1
 }
 
@@ -96,7 +96,7 @@ make_wheel() {
   install_component "$tree" programs
   install_component "$tree" libraries
   mkdir "$package"
-  rm "$tree/bin/retina-weights"  # a wheel has no links; its command is of _programs.py
+  rm "$tree/bin/retina-weights" "$tree/bin/retina-run"  # a wheel has no links: _programs.py has the commands
   mv "$tree/bin" "$package/_bin"
   mv "$tree/share/retina-batch" "$package/_weights"
   mv "$tree/lib/retina-batch" "$package/_lib"

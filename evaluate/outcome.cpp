@@ -18,6 +18,8 @@
 #include "shared/evaluation/draw/shown_images.h"
 #include "shared/evaluation/score/classification.h"
 #include "shared/evaluation/score/metrics_text.h"
+#include "shared/evaluation/score/resampling.h"
+#include "shared/evaluation/score/verdict.h"
 #include "shared/image/jpeg.h"
 #include "shared/report/report.h"
 
@@ -147,9 +149,16 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
 
   const std::string summary =
       metrics.object_count == 0 ? no_truth_text(metrics) : coco_summary_text(metrics);
+  std::string sentence;
+  if (metrics.image_count <= static_cast<std::int64_t>(kMostResampledImages)) {
+    sentence = verdict({.ap = metrics.stats[kAp],
+                        .interval = ap_interval(scored.boxes, 0),
+                        .object_count = metrics.object_count,
+                        .image_count = metrics.image_count});
+  }
   Page page{.title = kEvaluationTitle,
             .subtitle = scored.subject,
-            .summary = summary,
+            .summary = sentence.empty() ? summary : cat(sentence, "\n\n", summary),
             .data = metrics_json(metrics, explanation),
             .settings = settings_of(cli.effective())};
   for (const std::string& note : notes) page.notes.push_back(note + ".");
@@ -165,7 +174,8 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
   write_file_atomically(folder.metrics_path(), page.data);
   std::cout << summary << '\n'
             << (metrics.object_count == 0 ? "" : class_table_text(metrics)) << '\n'
-            << drawn << "report: " << folder.report_path() << '\n';
+            << drawn << (sentence.empty() ? "" : sentence + "\n")
+            << "report: " << folder.report_path() << '\n';
   return exit_code_for(options, {Task::kDetection, metrics.stats[kAp], metrics.quarantined_count});
 }
 

@@ -94,6 +94,7 @@ void print_end(const Job& job, const TrainingRun& run) {
   if (!job.is_root()) return;
   std::cout << rates;
   print_skipped(run);
+  if (!run.verdict().empty()) std::cout << run.verdict() << '\n';
   if (job.dir) std::cout << "done; report: " << job.dir->report_path() << '\n';
 }
 

@@ -30,6 +30,9 @@ std::string forecast(Command command) {
       throw Error(ErrorKind::kNoInput, cat("--resume ", resume, ": no such file"));
     }
     job.data.emplace(job.options);
+    if (job.options.compute.device != DeviceChoice::kCuda) {  // another machine may have one
+      job.device = choose_device(job.options.compute.device);
+    }
     fit_to_data(job, command);
     for (const std::string& note : job.notes) text += cat(note, "\n");
     const ExistingRun there = existing_run(job);

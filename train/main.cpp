@@ -1,3 +1,4 @@
+#include "shared/base/short_spins.h"
 #include "shared/base/working_folder.h"
 #include "train/app.h"
 

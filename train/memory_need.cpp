@@ -1,7 +1,6 @@
 #include "train/memory_need.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "shared/base/cat.h"
 #include "shared/base/error.h"
@@ -25,29 +24,6 @@ std::int64_t pixels(const ImageSize& size) {
 }
 
 }  // namespace
-
-Batch grey_batch(const ImageSize& padded, int images, const Network& network) {
-  Batch batch{.padded_width_px = padded.width, .padded_height_px = padded.height};
-  const std::size_t values = std::size_t{3} * static_cast<std::size_t>(pixels(padded));
-  const auto count = static_cast<std::size_t>(images);
-  Sample sample{.slot = {},
-                .original_width_px = padded.width,
-                .original_height_px = padded.height,
-                .width_px = padded.width,
-                .height_px = padded.height};
-  if (network.config().task == Task::kClassification) sample.labels = {0};
-  batch.samples.assign(count, sample);
-  if (network.device().is_cuda()) {
-    for (std::size_t i = 0; i < count; ++i) batch.offsets.push_back(i * values);
-    const std::shared_ptr<void> memory = allocate_pinned(count * values);
-    std::memset(memory.get(), 0, count * values);
-    batch.stored = {memory, static_cast<std::uint8_t*>(memory.get())};
-  } else {
-    batch.images = std::make_shared<float[]>(count * values);
-  }
-  batch.part.real_image_count = images;
-  return batch;
-}
 
 StepMemory::StepMemory(Replica& replica, const ImageSize& largest_padded) {
   constexpr ImageSize kSmall = {kMeasuredSidePx, kMeasuredSidePx};
@@ -80,6 +56,7 @@ MemoryNeed::MemoryNeed(const Job& job, Replica& replica, std::int64_t begin, std
       snapshot_bytes_(job.is_root() && job.options.writes() ? replica.snapshot_bytes() : 0),
       held_bytes_(on_gpu_ ? held_device_bytes(job.device) : resident_bytes()),
       free_(on_gpu_ ? free_device_memory(job.device) : free_memory(job.communicator.local_size())) {
+  if (free_.limit == kThisMachine) free_.bytes = free_.bytes / 3 * 2;  // others need some, too
   for (const IndexEntry& image : job.data->plan->index()) {
     largest_stored_bytes_ =
         std::max(largest_stored_bytes_, static_cast<std::int64_t>(stored_bytes(image)));

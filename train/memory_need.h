@@ -10,6 +10,7 @@
 #include "shared/base/memory.h"
 #include "shared/image/resize.h"
 #include "train/start/job.h"
+#include "train/start/step_speed.h"
 #include "train/step/replica.h"
 
 namespace retina {
@@ -33,10 +34,6 @@ class StepMemory {
   std::vector<Part> parts_;
 };
 
-// Grey images without boxes, of the first class, in the form in which the network's device takes
-// them.
-Batch grey_batch(const ImageSize& padded, int images, const Network& network);
-
 class MemoryNeed {
  public:
   // For the steps of the job's plan from `begin` to `end`. With sync_bn collective.
@@ -46,7 +43,8 @@ class MemoryNeed {
   // RAM, or on its GPU. An estimate: tests/train/out_of_memory_test.cpp and tests/e2e show how
   // good.
   std::int64_t bytes(int images) const;
-  // Returns what it holds now and can still get; `free_` names the limit.
+  // Returns what it holds now and can still get, of a machine that others use, too, two thirds of
+  // it; `free_` names the limit.
   std::int64_t available_bytes() const { return held_bytes_ + free_.bytes; }
 
   bool fits(int images) const { return bytes(images) <= available_bytes(); }

@@ -105,11 +105,17 @@ std::optional<double> Monitor::evaluated_of(std::int64_t step) const {
   return validation_->judged();
 }
 
+std::string Monitor::conclude(VerdictInput facts) {
+  if (log_) facts.course = course_of(*log_, input_.total_steps);
+  return verdict_ = verdict(facts);
+}
+
 void Monitor::write_report() {
   if (input_.run_dir == nullptr) return;
   RunReportInput page{.title = input_.title,
                       .total_steps = input_.total_steps,
                       .rank_count = input_.communicator.size(),
+                      .verdict = verdict_,
                       .options = input_.effective_options,
                       .gallery = gallery_,
                       .classes = classes_};

@@ -11,6 +11,7 @@
 #include "shared/cli/cli.h"
 #include "shared/comm/communicator.h"
 #include "shared/report/report.h"
+#include "shared/evaluation/score/verdict.h"
 #include "train/monitor/metrics_log.h"
 #include "train/monitor/rank_times.h"
 #include "train/reduce/gradient_buckets.h"
@@ -53,6 +54,11 @@ class Monitor {
     if (log_) log_->append(change);
   }
 
+  void set_total_steps(std::int64_t steps) {
+    input_.total_steps = steps;
+    if (progress_) progress_->set_total(steps);
+  }
+
   // Reports how gradients will travel, in a line and in the run's folder. Call before the first
   // step.
   void begin_reduction(const GradientBuckets& buckets);
@@ -70,6 +76,10 @@ class Monitor {
   void add_validation(const ValidationMetrics& metrics, Table classes, Gallery gallery);
   // Returns ValidationMetrics::judged() of the validation right after this step.
   std::optional<double> evaluated_of(std::int64_t step) const;
+
+  // Takes the last validation's facts for the verdict, which the report then begins with; returns
+  // it. Rank 0.
+  std::string conclude(VerdictInput facts);
 
   // Writes the report with the images of the last validation; rank 0.
   void write_report();
@@ -103,6 +113,7 @@ class Monitor {
   Table classes_;
   Gallery gallery_;
   std::int64_t validated_step_ = -1;
+  std::string verdict_;
 };
 
 }  // namespace retina

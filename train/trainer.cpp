@@ -87,6 +87,10 @@ int Trainer::run() {
     if (!epoch_ends) state_.close_epoch();
     stop = outcome.stop || (epoch_ends && !run_.finish_epoch());
     if (stop) break;
+    if (epoch_ends && run_.refit_length()) {
+      loader.reset();
+      loader = load_steps(run_.loading());
+    }
     if (state_.at_end() || outcome.save_due) run_.save();
   }
   run_.end(stop);
@@ -97,6 +101,7 @@ StepMetrics Trainer::begin_step() {
   const std::int64_t number = state_.step() + 1;
   if (activity_ != nullptr) activity_->set_step(number);
   pipeline_.begin_step();
+  step_begin_s_ = now_seconds();
   return {.step = number,
           .epoch = state_.epoch_of(number),
           .task = run_.options.task,
@@ -151,6 +156,8 @@ std::optional<Batch> Trainer::load(BatchLoader& loader, StepMetrics& step) {
   const PhaseScope phase(activity_, Phase::kDataWait);
   Stopwatch wait;
   std::optional<double> stopped_s;
+  // Where a micro-batch takes long, a stop ends the step before the next one.
+  if (stop_signal() != 0 && now_seconds() - step_begin_s_ > kStopSeconds) return std::nullopt;
   std::optional<Batch> batch = loader.next([&] {
     if (stop_signal() != 0 && !stopped_s) stopped_s = now_seconds();
     return stopped_s && now_seconds() - *stopped_s > kStopSeconds;

@@ -36,7 +36,7 @@ class Trainer {
   enum class Gradient {
     kThere,
     kWithoutMemory,  // a rank ran out of memory: the step must be repeated
-    kStopped,        // a signal came while a rank waited for images
+    kStopped,        // a signal came while a rank waited for images, or in a slow step
   };
   Gradient compute_gradient(BatchLoader& loader, StepMetrics& step);
   // Runs this rank's micro-batches. Returns false when a stop signal came.
@@ -57,6 +57,7 @@ class Trainer {
   Activity* activity_;
   StepPipeline pipeline_;
   DamagedRecords damaged_records_;
+  double step_begin_s_ = 0;  // on the clock
 };
 
 }  // namespace retina

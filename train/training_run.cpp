@@ -1,6 +1,7 @@
 #include "train/training_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,13 +16,16 @@
 #include "shared/model/network_shape.h"
 #include "shared/shard/set_notes.h"
 #include "train/plan/image_names.h"
+#include "train/run/checkpoint_interval.h"
 #include "train/run/continuation.h"
 #include "train/run/initial_weights.h"
+#include "train/start/fit_time.h"
 
 namespace retina {
 namespace {
 
 constexpr std::size_t kReportImages = 8;
+constexpr double kSlowStepSeconds = 20;
 constexpr const char* kNeedLess =
     "choose a smaller --min-side and --max-side or a smaller --backbone, start fewer ranks on each "
     "machine, or free memory";
@@ -29,22 +33,10 @@ constexpr const char* kNormSeesFewer =
     "; batch norm sees only these, so that the run is not the same as with all of them";
 
 ReplicaOptions replica_options(const Job& job) {
-  const TrainOptions& options = job.options;
-  BucketOptions buckets = options.bucket_options();
-  if (job.dir) buckets.stored = job.dir->read_buckets();
-  return {.task = {.model = options.model_config(job.data->train->class_count()),
-                   .loss = options.loss,
-                   .label_smoothing = options.label_smoothing,
-                   .seed = options.seed,
-                   .precision = options.compute.precision},
-          .optimizer = options.optimizer_options(),
-          .buckets = buckets,
-          .sync_bn = options.model.sync_bn,
-          .trainable_layers = options.layers_to_train(),
-          .device = job.device,
-          .tf32 = options.compute.tf32,
-          .clip_norm = options.optimizer.clip_norm,
-          .ema = options.optimizer.ema};
+  ReplicaOptions result =
+      replica_options(job.options, job.data->train->class_count(), job.device);
+  if (job.dir) result.buckets.stored = job.dir->read_buckets();
+  return result;
 }
 
 // Returns the side of the tiles that the sets hold, if all have one side; else 0.
@@ -144,6 +136,13 @@ void TrainingRun::initialise_from(const Checkpoint& checkpoint, const std::strin
 void TrainingRun::begin() {
   saving.begin();
   monitor.begin(state.step());
+  if (!options.length.time.empty()) {
+    const double share_left = 1 - static_cast<double>(state.step()) /
+                                      static_cast<double>(std::max<std::int64_t>(1, state.total_steps()));
+    pace_ = {.left_s = share_left * parse_duration_s("--for", options.length.time) - kEndSeconds,
+             .epoch_begin_s = now_seconds(),
+             .epoch_begin_step = state.step()};
+  }
   if (length_change_) monitor.add(*length_change_);
   if (options.rolls_back() && communicator.is_root()) {
     state.rollback.keep_start(saving.checkpoint_of(state.saved({})));
@@ -158,6 +157,10 @@ MemoryPlan TrainingRun::fit_into_memory() {
   if (wanted) {
     if (*wanted > 0) micro_batch_ = std::min(share, *wanted);
   } else {
+    // A signal ends the job after the images in progress: not long after it.
+    if (job.image_seconds * micro_batch_ > kSlowStepSeconds) {
+      micro_batch_ = std::max(1, static_cast<int>(kSlowStepSeconds / job.image_seconds));
+    }
     while (micro_batch_ > 1 && !need_->fits(micro_batch_)) --micro_batch_;
     if (!need_->fits(micro_batch_)) {
       throw Error(ErrorKind::kUnavailable,
@@ -240,6 +243,11 @@ StepLoaderInput TrainingRun::loading() const {
 }
 
 bool TrainingRun::finish_epoch() {
+  const double end_s = now_seconds();
+  if (const std::int64_t steps = state.step() - pace_.epoch_begin_step; steps > 0) {
+    const double step_s = (end_s - pace_.epoch_begin_s) / static_cast<double>(steps);
+    pace_.step_s = pace_.step_s > 0 ? (pace_.step_s + step_s) / 2 : step_s;
+  }
   replica.average_statistics();
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
@@ -247,6 +255,40 @@ bool TrainingRun::finish_epoch() {
   monitor.close_epoch(epoch_point(state.step(), state.steps_per_epoch(), state.rollback));
   if (state.at_epoch_end()) log_plateau(state.schedule.close_epoch());
   if (validates) report_validation();
+  pace_.epoch_begin_s = now_seconds();
+  pace_.epoch_begin_step = state.step();
+  if (validates) pace_.validation_s = pace_.epoch_begin_s - end_s;
+  return true;
+}
+
+std::int64_t TrainingRun::fitting_steps() {
+  constexpr double kLeastStray = .03;
+  const double images = validation_ ? static_cast<double>(job.data->validation->index().size()) : 0;
+  if (pace_.validation_s == 0) {
+    pace_.validation_s = kForwardShare * pace_.step_s * images / options.step_images();
+  }
+  const auto period = static_cast<double>(
+      std::max<std::int64_t>(1, options.validation.every_epochs) * state.steps_per_epoch());
+  const double left_s = pace_.left_s - (now_seconds() - job.begun_s) - pace_.validation_s;
+  const double fitting = left_s / (pace_.step_s + pace_.validation_s / period);
+  const auto planned = static_cast<double>(state.total_steps() - state.step());
+  const bool strays = std::abs(fitting - planned) > kLeastStray * planned;
+  return strays ? state.step() + std::max<std::int64_t>(1, std::llround(fitting)) : 0;
+}
+
+bool TrainingRun::refit_length() {
+  if (options.length.time.empty() || state.at_end()) return false;
+  const std::int64_t steps =
+      communicator.all_reduce_max(communicator.is_root() ? fitting_steps() : 0);
+  if (steps == 0 || steps == state.total_steps()) return false;
+  if (communicator.is_root()) {
+    log_info("step ", state.step(), ": ", counted(steps, "step"), " in all now fit into the time (were ",
+             state.total_steps(), ")");
+  }
+  change_steps(job, steps);
+  state.set_length(options.adaptive_schedule(state.steps_per_epoch()).schedule);
+  saving.set_total_steps(steps);
+  monitor.set_total_steps(steps);
   return true;
 }
 
@@ -290,6 +332,9 @@ void TrainingRun::report_validation() {
       if (error.kind() != ErrorKind::kInterrupted) throw;  // the page then has no images
     }
     monitor.add_validation(metrics, std::move(result.classes), std::move(gallery));
+    if (state.at_end()) {
+      if (const auto facts = validation_->verdict_facts()) verdict_ = monitor.conclude(*facts);
+    }
   }
   communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run would not have

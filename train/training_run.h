@@ -59,10 +59,18 @@ class TrainingRun {
   // Returns a loader's input for the steps from here to the end.
   StepLoaderInput loading() const;
 
+  // Returns what the last validation's AP means; "" before the end, and where nothing is told.
+  // Rank 0.
+  const std::string& verdict() const { return verdict_; }
+
   // Ends the epoch: runs the validation that is due and updates the schedule. Returns false when a
   // stop signal came first: then the epoch stays open, and the run that continues begins by ending
   // it. Collective.
   bool finish_epoch();
+  // In a run with --for, fits the steps that are left to the time that is left, where the two stray.
+  // Returns true if their number has changed: loaders then end elsewhere. Called at epoch ends.
+  // Collective.
+  bool refit_length();
   // Ends an epoch whose validation a stop signal prevented, and saves. Returns true without doing
   // anything when no epoch is open, and false when a stop signal came again. Collective.
   bool finish_interrupted_epoch();
@@ -97,6 +105,7 @@ class TrainingRun {
  private:
   RunState restore(const Checkpoint& checkpoint, const std::string& source);
   bool is_scheduled_validation() const;
+  std::int64_t fitting_steps();
   bool run_validation();
   void report_validation();
   void log_plateau(bool dropped) const;
@@ -108,6 +117,14 @@ class TrainingRun {
   std::optional<LengthChange> length_change_;
   int micro_batch_;
   std::optional<MemoryNeed> need_;  // unset until it is measured
+  // Times of the current epoch and of validations, for refit_length(); rank 0.
+  struct Pace {
+    double left_s = 0;         // when the time began to count
+    double epoch_begin_s = 0;  // on the clock
+    std::int64_t epoch_begin_step = 0;
+    double step_s = 0, validation_s = 0;
+  } pace_;
+  std::string verdict_;
   bool reached_goal_ = false;       // the goal of --stop-at-ap; rank 0
 };
 

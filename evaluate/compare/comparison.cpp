@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "evaluate/compare/resampling.h"
+#include "shared/evaluation/score/resampling.h"
 #include "evaluate/explain/json_fields.h"
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
@@ -14,36 +14,12 @@
 #include "shared/base/text_table.h"
 #include "shared/evaluation/score/matching.h"
 #include "shared/evaluation/score/metrics_text.h"
-#include "shared/numeric/random.h"
 
 namespace retina {
 
 namespace {
 
-constexpr double kConfidence = .95;
-constexpr std::uint64_t kSeed = 1993;      // of the draws: a comparison repeats to the bit
 constexpr std::size_t kListedImages = 10;  // better images, and worse ones as many
-
-// Returns how often each of the images is drawn in a resample of as many.
-std::vector<std::uint32_t> draw_images(std::size_t image_count, std::size_t resample) {
-  const RandomStream random{
-      .seed = kSeed, .use = RandomUse::kResample, .stream = static_cast<std::uint32_t>(resample)};
-  std::vector<std::uint32_t> weights(image_count);
-  for (std::size_t i = 0; i < image_count; ++i) ++weights[random.below(i, image_count)];
-  return weights;
-}
-
-// Returns the mean over the classes that have objects.
-double mean_ap(const std::vector<double>& class_aps) {
-  double sum = 0;
-  std::size_t count = 0;
-  for (const double ap : class_aps) {
-    if (ap < 0) continue;
-    sum += ap;
-    ++count;
-  }
-  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
-}
 
 // Sorts the largest first, equally large ones in the order of `places`.
 template <class Size>
@@ -131,18 +107,6 @@ void write_class(JsonWriter& json, const Comparison& comparison, std::size_t pla
 }
 
 }  // namespace
-
-std::optional<Interval> percentile_interval(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  if (values.empty()) return std::nullopt;
-  std::sort(values.begin(), values.end());
-  const double tail = (1 - kConfidence) / 2;
-  // The summand keeps 1001 times .025 from being just below a whole number.
-  const double place = static_cast<double>(values.size() + 1) * tail + 1e-9;
-  const std::size_t k =
-      std::clamp<std::size_t>(static_cast<std::size_t>(place), 1, (values.size() + 1) / 2);
-  return Interval{.low = values[k - 1], .high = values[values.size() - k]};
-}
 
 Comparison compare_detections(const Instances& truth, const std::vector<Detection>& a,
                               const std::vector<Detection>& b, const ComparisonOptions& options) {
@@ -294,7 +258,7 @@ std::string comparison_json(const ComparedNames& names, const Comparison& compar
       .begin_object()
       .field("resample_count", options.resample_count)
       .field("confidence", kConfidence)
-      .field("seed", kSeed)
+      .field("seed", kResampleSeed)
       .field("fewest_images", static_cast<std::uint64_t>(options.fewest_images))
       .end_object();
 

@@ -19,15 +19,13 @@
 #include "shared/coco/instances.h"
 #include "shared/coco/results.h"
 #include "shared/evaluation/score/metrics.h"
-#include "shared/evaluation/score/proportion.h"
+#include "shared/evaluation/score/resampling.h"
 
 namespace retina {
 
 struct ComparisonOptions {
-  int resample_count = 1000;
-  // Least number of images with an object for an interval: with fewer, percentile intervals are too
-  // narrow.
-  std::size_t fewest_images = 10;
+  int resample_count = kResamples;
+  std::size_t fewest_images = kFewestImages;  // with an object, for an interval
   std::uint32_t detection_limit = kMaxDetectionsPerImage;  // as in BoxGroups
   int thread_count = 0;                        // 0: usable_cores(); the result never depends on it
   std::array<std::string, 2> names{"A", "B"};  // the detections' names in errors
@@ -57,12 +55,6 @@ struct Comparison {
 Comparison compare_detections(const Instances& truth, const std::vector<Detection>& a,
                               const std::vector<Detection>& b,
                               const ComparisonOptions& options = {});
-
-// Returns the 95 % percentile interval of `values`, in any order, ignoring those that are not
-// finite; nothing if none is left. For B values and a tail of alpha = .025, the k-th smallest and
-// the k-th largest with k = floor((B + 1) alpha), at least 1 (Efron & Tibshirani 1993, section
-// 12.5).
-std::optional<Interval> percentile_interval(std::vector<double> values);
 
 // Return the places in `images` of those that got better, or worse: the largest change first;
 // equally large ones in ascending image id.

@@ -1,4 +1,4 @@
-"""Runs the commands coco-pack, retina-train, retina-eval, retina-convert and retina-weights of the
+"""Runs the commands coco-pack, retina-train, retina-eval, retina-convert, retina-run and retina-weights of the
 wheel.
 
 The compiled programs in _bin find their own libraries in _lib, and torch's and openvino's beside this
@@ -40,7 +40,7 @@ def run(program):
         given = os.environ.get("LD_LIBRARY_PATH")
         os.environ["LD_LIBRARY_PATH"] = ":".join(folders + ([given] if given else []))
     folder = "_bin"
-    if program == "retina-weights":  # a script that calls retina-convert
+    if program in ("retina-weights", "retina-run"):  # scripts that call the programs
         folder = "_weights"
         os.environ["PATH"] = os.path.join(HERE, "_bin") + os.pathsep + os.environ.get("PATH", os.defpath)
     os.execv(os.path.join(HERE, folder, program), [program, *sys.argv[1:]])
@@ -60,6 +60,10 @@ def retina_eval():
 
 def retina_convert():
     run("retina-convert")
+
+
+def retina_run():
+    run("retina-run")
 
 
 def retina_weights():

@@ -79,7 +79,7 @@ FreeMemory free_memory(int process_count, const MemoryFiles& files) {
     return bytes;
   };
   const auto available_kib = number_of(files.machine, "MemAvailable:");
-  if (available_kib) take(shared(*available_kib * 1024), "this machine");
+  if (available_kib) take(shared(*available_kib * 1024), kThisMachine);
   for (const std::string& folder : group_folders(files.groups, "memory", files.group_root)) {
     take(shared(free_in_group(folder)), "the control group");
   }

@@ -11,9 +11,11 @@
 
 namespace retina {
 
+inline constexpr const char* kThisMachine = "this machine";  // a limit
+
 struct FreeMemory {
   std::int64_t bytes = 0;  // at least 0
-  std::string limit = {};  // whose limit: "this machine", "the control group", "ulimit -v", ...
+  std::string limit = {};  // whose limit: kThisMachine, "the control group", "ulimit -v", ...
 };
 
 // Sources of the numbers; tests have their own.

@@ -19,6 +19,7 @@ class Progress {
 
   // Shows `done` of the total; `detail` is appended ("loss 0.42"). Cheap to call often.
   void update(std::int64_t done, const std::string& detail = "");
+  void set_total(std::int64_t total) { total_ = total; }
   // Draws the last state and ends the line.
   void finish();
   // Clears the drawn line, so that a log line can be written.

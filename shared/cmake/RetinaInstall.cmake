@@ -1,6 +1,6 @@
 # `cmake --install`: the programs and all that they load but the C and C++ runtime, Open MPI and the
 # GPU's driver, in a tree that runs wherever it is moved to. Its components:
-#   programs   the four programs and retina-weights in bin/, what they open of our own in lib/retina-batch/
+#   programs   the four programs, retina-run and retina-weights in bin/, what they open of our own in lib/retina-batch/
 #   libraries  the distribution's libraries that these load
 #   wheels     the libraries of the torch, openvino and NVIDIA wheels that these load
 #   guard      only when it is named: the server's part in C++, with the distribution's libraries
@@ -53,15 +53,17 @@ endif()
 # Nothing that libretina_mpi.so alone loads: Open MPI is the machine's own, whose mpirun starts the ranks.
 set(loading coco-pack retina-train retina-eval retina-convert retina_eval_model)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
-# The script looks for its parts beside itself, and for retina-convert where it is called.
+# The scripts look for their parts beside themselves, and for the programs where they are called.
 set(weights_folder ${CMAKE_INSTALL_DATADIR}/retina-batch)
-install(PROGRAMS docker/retina-weights DESTINATION ${weights_folder} COMPONENT programs)
-install(FILES docker/download.sh docker/weights.txt DESTINATION ${weights_folder} COMPONENT programs)
+install(PROGRAMS docker/retina-weights docker/retina-run DESTINATION ${weights_folder} COMPONENT programs)
+install(FILES docker/data_set.sh docker/download.sh docker/weights.txt DESTINATION ${weights_folder} COMPONENT programs)
 cmake_path(RELATIVE_PATH weights_folder BASE_DIRECTORY ${CMAKE_INSTALL_BINDIR} OUTPUT_VARIABLE link)
 install(CODE "
   file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
-  file(CREATE_LINK ${link}/retina-weights
-       \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/retina-weights\" SYMBOLIC)"
+  foreach(script retina-weights retina-run)
+    file(CREATE_LINK ${link}/\${script}
+         \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/\${script}\" SYMBOLIC)
+  endforeach()"
         COMPONENT programs)
 retina_install(programs targets TARGETS ${loading} retina_mpi)
 retina_install(libraries distribution TARGETS ${loading} OPENED ${opened})

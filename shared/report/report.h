@@ -36,6 +36,7 @@ struct Curve {
   bool log_y = false;  // only positive values are drawn then
   bool from_zero = false;
   bool log_x = false;
+  double y_reaches = 0;  // with from_zero: the y axis ends there at least
 };
 
 struct HistogramBar {

@@ -1,5 +1,5 @@
 // AP over resampled images against the evaluation of a data set that has those images.
-#include "evaluate/compare/resampling.h"
+#include "shared/evaluation/score/resampling.h"
 
 #include <gtest/gtest.h>
 

@@ -90,8 +90,7 @@ class Image(unittest.TestCase):
             with self.subTest(user=user):
                 output = self.folder("demo", user)
                 done = self.run_in(
-                    user, "/jobs/local.sh", "--bin", "/usr/local/bin", "--data", "/data", "--output",
-                    "/output", "--ranks", 2, "--", "--config", "/jobs/demo.json", "--epochs", 1,
+                    user, "retina-run", "/data", "--output", "/output", "--ranks", 2, "--", "--config", "/jobs/demo.json", "--epochs", 1,
                     "--lr-drop-at", "1epochs", "--device", "cpu",
                     mounts=[f"{SOURCE / 'jobs'}:/jobs:ro", f"{scenes}:/data:ro", f"{output}:/output"])
                 for name in ("run/checkpoint-01.pt", "evaluation/metrics.json", "model.onnx",

@@ -1,4 +1,4 @@
-"""jobs/data_set.sh: which data set it sees in a folder, for the layouts that tools and platforms export.
+"""docker/data_set.sh: which data set it sees in a folder, for the layouts that tools and platforms export.
 The files are empty or hold just what the rules look at."""
 import json
 import pathlib
@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/data_set.sh"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docker/data_set.sh"
 # What was found, a line a split: format, annotations, images, classes. What is made goes into OUT.
 ASK = """
 fail() { echo "$1: ${*:2}"; exit; }
@@ -144,7 +144,7 @@ class DataSet(unittest.TestCase):
             self.assertEqual(self.links("train"), {"images/1/1.jpg": "images/1.jpg",
                                                    "labels/1/1.txt": "labels/1.txt"})
         self.assertEqual(self.refusal(files | {"train.txt": "images/3.jpg\n"}),
-                         "66: train.txt: the image images/3.jpg is not in DATA=.")
+                         "66: train.txt: the image images/3.jpg is not in .")
 
     def test_yolo_without_a_yaml_but_with_names(self):
         self.expect({"classes.txt": "cat\r\nit's a dog\n\n", "notes.json": '{"categories": []}',
@@ -166,7 +166,7 @@ class DataSet(unittest.TestCase):
         lists = dict.fromkeys(["ImageSets/Main/train.txt", "ImageSets/Main/val.txt"], "")
         self.expect(files | lists, "voc", ("ImageSets/Main/train.txt", "JPEGImages"),
                     ("ImageSets/Main/val.txt", "JPEGImages"))
-        self.assertIn("more than one data set: say which, for example DATA=VOCdevkit/VOC2007",
+        self.assertIn("more than one data set: say which, for example retina-run VOCdevkit/VOC2007",
                       self.refusal([f"VOCdevkit/VOC20{year}/{name}" for year in ("07", "12") for name in files]))
 
     def test_voc_in_lower_case_and_beside_the_images(self):
@@ -262,7 +262,7 @@ class DataSet(unittest.TestCase):
     def test_a_path_of_the_yaml_that_leads_nowhere_is_refused(self):
         self.assertEqual(
             self.refusal({"data.yaml": "train: /mnt/x/images\nnames: [a]\n", "images/1.jpg": ""}),
-            '66: data.yaml: train: "/mnt/x/images" is neither a folder nor a file in DATA=.; correct the line')
+            '66: data.yaml: train: "/mnt/x/images" is neither a folder nor a file in .; correct the line')
         files = {"data.yaml": "train: images\nval: valid/images\nnames: [a]\n", "images/1.jpg": ""}
         self.assertIn("; correct the line, or remove it to have a tenth of the images set aside",
                       self.refusal(files))

@@ -29,7 +29,7 @@ INSTALL = "hint: make test installs tests/jobs/requirements.txt into .deps/jobs"
 MADE = pathlib.Path(tempfile.mkdtemp(prefix="job-files-"))
 atexit.register(shutil.rmtree, MADE, ignore_errors=True)
 # Not job files: the pipeline of this machine has its own tests, the others start nothing.
-NOT_JOB_FILES = {"local.sh", "data_set.sh", "fetch_coco.sh", "job.toml", "job-classify.toml", "render.py"}
+NOT_JOB_FILES = {"fetch_coco.sh", "job.toml", "job-classify.toml", "render.py"}
 
 
 def wheel(name):

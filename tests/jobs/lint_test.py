@@ -93,7 +93,7 @@ class Lint(unittest.TestCase):
 
     def test_every_shell_script_passes_shellcheck(self):
         self.expect_clean(self.shellcheck, shell_scripts(),
-                          ".ci/run", "docker/retina-launch", "docker/run.sh", "jobs/local.sh",
+                          ".ci/run", "docker/retina-launch", "docker/run.sh", "docker/retina-run",
                           "jobs/fetch_coco.sh", "jobs/docker/run.sh",
                           "jobs/slurm/train.sbatch", "tests/gpu/run.sh", "tests/jobs/with_wheels",
                           "classify/docker/run.sh", "classify/slurm/train.sbatch")

@@ -14,6 +14,7 @@
 #include "shared/evaluation/score/ground_truth.h"
 #include "shared/evaluation/score/metrics.h"
 #include "shared/evaluation/score/metrics_text.h"
+#include "shared/evaluation/score/resampling.h"
 #include "shared/model/classifier.h"
 #include "shared/model/retinanet.h"
 
@@ -92,6 +93,16 @@ class DetectionValidation : public Validation {
             .classes = std::move(classes)};
   }
 
+  std::optional<VerdictInput> verdict_facts() override {
+    if (!truth_ || truth_->images.size() > kMostResampledImages) return std::nullopt;
+    const BoxGroups boxes = groups(*truth_, detections_);
+    const CocoMetrics metrics = evaluate_detections(boxes);
+    return VerdictInput{.ap = metrics.stats[kAp],
+                        .interval = ap_interval(boxes, 0),
+                        .object_count = metrics.object_count,
+                        .image_count = metrics.image_count};
+  }
+
   Gallery gallery(std::size_t count) const override {
     Gallery gallery{
         .title = "Example detections",
@@ -116,10 +127,13 @@ class DetectionValidation : public Validation {
     }
   }
 
+  BoxGroups groups(const Instances& truth, const std::vector<Detection>& detections) const {
+    return {truth, detections, 0,
+            is_tiled(shards_.index()) ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage};
+  }
+
   CocoMetrics metrics_of(const Instances& truth, const std::vector<Detection>& detections) const {
-    return evaluate_detections(
-        BoxGroups(truth, detections, 0,
-                  is_tiled(shards_.index()) ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage));
+    return evaluate_detections(groups(truth, detections));
   }
 
   CocoMetrics metrics_of_unseen() const {

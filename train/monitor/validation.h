@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "shared/comm/communicator.h"
 #include "shared/evaluation/predict/detect.h"
 #include "shared/evaluation/score/box_groups.h"
+#include "shared/evaluation/score/verdict.h"
 #include "shared/report/report.h"
 #include "shared/shard/shard_set.h"
 #include "train/step/task_metrics.h"
@@ -33,6 +35,9 @@ class Validation {
   virtual bool run(Communicator& communicator) = 0;
   // Returns the result of the last `run`; rank 0.
   virtual ValidationResult result() = 0;
+  // Returns facts of the last `run` for the verdict: AP, its interval and what it was measured on.
+  // Nothing for a classifier, or where an interval would take long. Rank 0.
+  virtual std::optional<VerdictInput> verdict_facts() { return std::nullopt; }
   // Returns up to `count` images of the last `run` that are worth a look; rank 0.
   virtual Gallery gallery(std::size_t count) const = 0;
 };

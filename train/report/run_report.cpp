@@ -128,7 +128,8 @@ Curve validation_curve(const Columns& validations) {
   Curve curve{.title = "Validation",
               .x_label = "step",
               .y_label = task == Task::kDetection ? "average precision" : "accuracy",
-              .from_zero = true};
+              .from_zero = true,
+              .y_reaches = .1};
   for (const auto& [name, key] : shown_metrics(task)) {
     Series& series = curve.series.emplace_back(validation_series(validations, {name, key}));
     for (double& value : series.ys) value = std::max(0.0, value);
@@ -185,6 +186,19 @@ std::vector<Headline> headlines(const MetricsLog& log) {
 
 }  // namespace
 
+TrainingCourse course_of(const MetricsLog& log, std::int64_t total_steps) {
+  TrainingCourse course{.total_steps = total_steps};
+  const Columns& validations = log.validations();
+  course.steps = column(validations, "step");
+  course.aps = column(validations, shown_metrics(Task::kDetection).front().second);
+  course.losses = column(validations, "loss");
+  const std::vector<double> losses = smoothed(column(log.steps(), "loss"), kSmoothedSteps);
+  if (losses.empty()) return course;
+  course.first_loss = losses[std::min<std::size_t>(losses.size() - 1, 9)];
+  course.last_loss = losses.back();
+  return course;
+}
+
 std::string run_report_html(const RunReportInput& input, const MetricsLog& log) {
   const Columns &steps = log.steps(), &validations = log.validations();
   const std::vector<double> numbers = column(steps, "step");
@@ -193,7 +207,9 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
       .subtitle = cat(numbers.empty() ? "0" : fixed(numbers.back(), 0), " of ",
                       counted(input.total_steps, "step"), ", ", counted(input.rank_count, "rank")),
       .metrics = headlines(log),
+      .findings = {},
       .settings = settings_of(input.options)};
+  if (!input.verdict.empty()) report.findings.push_back({.text = input.verdict});
   // The validation's loss beside training's: where the two diverge, the run overfits.
   for (const StepCurve& curve : step_curves(steps)) report.curves.push_back(drawn(curve, steps));
   if (!validations.empty()) {
@@ -212,7 +228,7 @@ std::string run_report_html(const RunReportInput& input, const MetricsLog& log) 
   }
   const auto ranks = std::find_if(log.epochs().rbegin(), log.epochs().rend(),
                                   [](const auto& m) { return !m.rank_times.empty(); });
-  if (ranks != log.epochs().rend()) {
+  if (input.rank_count > 1 && ranks != log.epochs().rend()) {
     report.tables.push_back(rank_table(ranks->rank_times, ranks->step_count));
   }
   if (!input.classes.rows.empty()) report.tables.push_back(input.classes);

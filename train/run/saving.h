@@ -64,6 +64,7 @@ class Saving {
   // Takes `state` as saved: the run continues from its checkpoint. Without a validation set, new
   // checkpoints keep the fingerprint of the set that its AP is of.
   void continue_from(const RunState& state);
+  void set_total_steps(std::int64_t steps) { input_.facts.total_steps = steps; }
   // Marks the current state as saved in no checkpoint.
   void forget_saved() { saved_step_ = -1; }
 

@@ -80,6 +80,11 @@ class TrainingState {
     samples_seen_ += image_count;
   }
   void skip_step() { ++step_; }
+  // Gives the run another length from here on.
+  void set_length(const ScheduleOptions& rule) {
+    schedule.set_schedule(rule);
+    total_steps_ = rule.total_steps;
+  }
 
   // Returns the state to save. `ap` is that of the validation after this step, a classifier's top-1
   // accuracy. RunState::facts is left empty; Saving fills it in.

@@ -72,6 +72,9 @@ class AdaptiveSchedule {
  public:
   explicit AdaptiveSchedule(const AdaptiveScheduleOptions& options);
 
+  // Replaces the schedule; what has been decided by metrics stays.
+  void set_schedule(const ScheduleOptions& schedule) { options_.schedule = schedule; }
+
   // Returns the rate for update number `step`, counted from 0.
   double learning_rate(std::int64_t step) const;
 

@@ -13,6 +13,12 @@ namespace {
 constexpr unsigned kClassifySmall = 4;  // by cifar-cnn
 constexpr int kMostPreview = 1000;      // samples on one page
 
+Choices<Precision> training_precisions() {
+  Choices<Precision> choices = kPrecisions;
+  choices.insert(choices.begin(), {"auto", Precision::kAuto});
+  return choices;
+}
+
 void declare_data(Cli& cli, TrainOptions& o) {
   cli.group("Data");
   cli.urls({"train", "validation"});
@@ -215,6 +221,10 @@ void declare_length(Cli& cli, TrainOptions& o) {
               .may_change = true,
               .foreign = "max-steps max-iter max-iters iterations num-steps iters num-iterations "
                          "total-steps num-train-steps train-steps"});
+  cli.option("for", o.length.time, "DURATION",
+             "how long the run may take, instead of --epochs: 30min, 2h; its steps follow from "
+             "measured ones [1h where --size is chosen on a CPU]",
+             {.may_change = true, .foreign = "time max-time time-limit"});
   cli.option("steps-per-epoch", o.length.steps_per_epoch, "N",
              "epochs of N steps, whatever the size of the data; 0: an epoch is every image once",
              {.least = 0, .most = kMostInSpan});
@@ -324,8 +334,9 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "this long for one that is alive, 10 steps at least; clouds freeze machines for 30 s",
       {.least = 1, .may_change = true});
   cli.choice(
-      "precision", o.compute.precision, kPrecisions,
-      "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss",
+      "precision", o.compute.precision, training_precisions(),
+      "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss; auto: "
+      "bf16 where it is faster, fp32 in a named recipe",
       {.foreign = "bf16 autocast fp16 half use-fp16 amp mixed-precision use-amp",
        .remark = "bf16, or fp16 on GPUs before Ampere"});
   cli.on_off(
@@ -478,7 +489,8 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.preset("size", o.model.size, size_presets(o),
              "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
              "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
-             "location; medium: the defaults of these options",
+             "location; medium: the defaults of these options; auto: on a CPU the largest that fits the "
+             "time, without --init, --backbone and --recipe; else none",
              {.modes = kDetect, .may_change = true});
   cli.choice("task", o.task, kTaskOptions,
              "detect: boxes with classes, a RetinaNet; classify: one class for each image");

@@ -14,6 +14,7 @@
 #include "shared/job/rank_program.h"
 #include "train/run/initial_weights.h"
 #include "train/run/run_state.h"
+#include "train/start/fit_time.h"
 #include "train/start/initial_model.h"
 #include "train/start/recipes.h"
 
@@ -111,25 +112,6 @@ int quantile(std::vector<int>& values, double share) {
 constexpr double kManySmall = 0.1;  // share of the boxes that makes a note
 // Share of the default side below which enlarging the images makes a note.
 constexpr double kMuchEnlarged = 0.75;
-
-// Returns, for --min-side auto, the median of the images' shorter sides, and the longer side that
-// nearly all images then have; the default sizes at most.
-InputSides own_sides(const TrainOptions& options, const ImageIndex& index) {
-  constexpr double kNearlyAll = .98;
-  const InputSides most = default_sides(options.task, options.model.backbone);
-  const int widest = options.data.max_side_px.value_or(most.max_px);
-  std::vector<int> shorter, longer;
-  for (const IndexEntry& image : index) shorter.push_back(std::min(image.width, image.height));
-  const int least_px = options.least_side();
-  const int min_px = std::clamp(quantile(shorter, .5), least_px, std::min(most.min_px, widest));
-  for (const IndexEntry& image : index) {
-    const auto [low, high] = std::minmax(image.width, image.height);
-    longer.push_back(static_cast<int>((std::int64_t{high} * min_px + low - 1) / low));
-  }
-  const int max_px = options.data.max_side_px.value_or(
-      std::clamp(quantile(longer, kNearlyAll), min_px, most.max_px));
-  return {.min_px = min_px, .max_px = max_px};
-}
 
 // Returns whether the default size may surprise: in a new run by our own defaults on a small set.
 bool may_enlarge(const TrainOptions& options, const RunStart& start) {
@@ -256,20 +238,44 @@ RunConfig make_config(Job& job) {
 
 }  // namespace
 
-std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, const TrainingData& data,
-                                         int rank_count) {
-  const TrainingPlan plan(data.source->index(), options.for_ranks(rank_count).plan_options(),
-                          options.length.steps_per_epoch);
-  RunStart start{.image_count = static_cast<std::int64_t>(plan.index().size()),
-                 .steps_per_epoch = plan.steps_per_epoch(),
+InputSides own_sides(const TrainOptions& options, const ImageIndex& index) {
+  constexpr double kNearlyAll = .98;
+  const InputSides most = default_sides(options.task, options.model.backbone);
+  const int widest = options.data.max_side_px.value_or(most.max_px);
+  std::vector<int> shorter, longer;
+  for (const IndexEntry& image : index) shorter.push_back(std::min(image.width, image.height));
+  const int least_px = options.least_side();
+  const int min_px = std::clamp(quantile(shorter, .5), least_px, std::min(most.min_px, widest));
+  for (const IndexEntry& image : index) {
+    const auto [low, high] = std::minmax(image.width, image.height);
+    longer.push_back(static_cast<int>((std::int64_t{high} * min_px + low - 1) / low));
+  }
+  const int max_px = options.data.max_side_px.value_or(
+      std::clamp(quantile(longer, kNearlyAll), min_px, most.max_px));
+  return {.min_px = min_px, .max_px = max_px};
+}
+
+std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& job) {
+  const TrainingData& data = *job.data;
+  const ImageIndex& index = data.source->index();
+  RunStart start{.image_count = static_cast<std::int64_t>(index.size()),
                  .before = options_before(options)};
   const auto has_boxes = [](const IndexEntry& entry) { return entry.trainable_count > 0; };
-  start.has_tiles = is_tiled(plan.index());
+  start.has_tiles = is_tiled(index);
   if (start.has_tiles) {  // the others mostly show water or fields and teach little
-    start.image_count = std::count_if(plan.index().begin(), plan.index().end(), has_boxes);
+    start.image_count = std::count_if(index.begin(), index.end(), has_boxes);
   }
   start.has_detector = !start.before && starts_from_detector(options);
-  std::vector<std::string> notes = decide_run(cli, options, start);
+  std::vector<std::string> notes;
+  const auto add = [&](const std::string& note) {
+    if (!note.empty()) notes.push_back(note);
+  };
+  TimeFit time(cli, options, job, start);
+  add(time.choose_size());
+  const TrainingPlan plan(index, options.for_ranks(job.communicator.size()).plan_options(),
+                          options.length.steps_per_epoch);
+  start.steps_per_epoch = plan.steps_per_epoch();
+  for (const std::string& note : decide_run(cli, options, start)) add(note);
   const auto is_kept = [&](auto& target) {
     return start.before && cli.decide_as_before(target, *start.before);
   };
@@ -281,14 +287,14 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, const 
     if (is_kept(options.data.min_sides_px)) {
       is_kept(options.data.max_side_px);
     } else {
-      const InputSides own = own_sides(options, plan.index());
+      const InputSides own = own_sides(options, index);
       cli.decide(options.data.min_sides_px, std::vector<std::int64_t>{own.min_px});
       cli.decide(options.data.max_side_px, own.max_px);
       notes.push_back(cat("--min-side ", own.min_px, " --max-side ", own.max_px,
                           ", chosen because half of the ", images, " are no larger"));
     }
   } else if (may_enlarge(options, start)) {
-    const int own = own_sides(options, plan.index()).min_px, side = options.min_side();
+    const int own = own_sides(options, index).min_px, side = options.min_side();
     if (own < kMuchEnlarged * side) {
       notes.push_back(cat("half of the ", images, " have a shorter side of at most ", own,
                           " px and are enlarged to ", side,
@@ -306,10 +312,10 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, const 
     notes.emplace_back(
         "one anchor a location has a fixed IoU with few boxes; --assigner atss is made for it");
   }
-  if (options.loss.assigner == Assigner::kAtss) {
-    const std::string note = about_small_boxes(box_sizes(options, data));
-    if (!note.empty()) notes.push_back(note);
-  }
+  if (options.loss.assigner == Assigner::kAtss) add(about_small_boxes(box_sizes(options, data)));
+  add(time.choose_precision());
+  add(time.choose_length(plan));
+  job.image_seconds = time.image_seconds();
   return notes;
 }
 
@@ -334,6 +340,12 @@ void open_run(Job& job) {
   job.dir->remove_leftovers();
   job.dir->write_config(config);
   job.dir->write_index();
+}
+
+void change_steps(Job& job, std::int64_t steps) {
+  job.options.length.steps = job.command->options.length.steps = steps;
+  job.effective_options = job.command->cli.effective();
+  if (job.dir) job.dir->write_config(make_config(job));
 }
 
 ExistingRun existing_run(Job& job) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/measure.h"
 #include "shared/cli/cli.h"
 #include "shared/comm/communicator.h"
 #include "shared/data/loader.h"
@@ -19,12 +20,21 @@
 
 namespace retina {
 
+// A command line and the options that it fills; both must outlive the calls below.
+struct Command {
+  Cli& cli;
+  TrainOptions& options;
+};
+
 struct Job {
   TrainOptions options;
   std::vector<EffectiveOption> effective_options;
   Communicator& communicator;
   c10::Device device = c10::kCPU;
   std::optional<TrainingData> data = {};
+  Command* command = nullptr;  // set by fit_to_data(), for what changes during the run
+  double begun_s = now_seconds();
+  double image_seconds = 0;  // measured time of an image in a step; 0: unknown. Rank 0
   std::vector<std::string> notes = {};  // decisions by the data, with reasons, a line each; rank 0
   // The rest is set on rank 0 only.
   std::unique_ptr<RunDir> dir = {};  // null: nothing is written
@@ -33,12 +43,15 @@ struct Job {
   bool is_root() const { return communicator.is_root(); }
 };
 
-// Sets the options that the data, --init, and a run that is already in --output decide, as far as
+// Returns, for --min-side auto, the median of the images' shorter sides, and the longer side that
+// nearly all images then have; the default sizes at most.
+InputSides own_sides(const TrainOptions& options, const ImageIndex& index);
+
+// Sets the options that the data, the measured speed, --init, and a run that is already in --output decide, as far as
 // they are not given: those of decide_run(); for --min-side auto the images' median; for
 // --anchor-sizes auto what fits the boxes of the manifests, resized as the run resizes them. No
 // record is read. Returns what was chosen and why, a line each. Throws kConfig, kIo. Rank 0.
-std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, const TrainingData& data,
-                                         int rank_count);
+std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& job);
 
 // Returns the decode threads of this rank: those at the start, and the most.
 DecodeThreads decode_threads(const Job& job);
@@ -48,6 +61,9 @@ DecodeThreads decode_threads(const Job& job);
 // names a run's folder becomes the file of its best checkpoint. Throws kConfig, kNoInput, kData,
 // kCannotCreate, kIo. Rank 0.
 void open_run(Job& job);
+
+// Gives the run that many steps in all, in the options and in its folder.
+void change_steps(Job& job, std::int64_t steps);
 
 // The effect of the job on a run that is already in --output.
 struct ExistingRun {

@@ -42,13 +42,14 @@ void fit_to_data(Job& job, Command& command) {
   Communicator& communicator = job.communicator;
   std::string decisions;
   if (job.is_root()) {
-    job.notes = decide_defaults(command.cli, command.options, *job.data, communicator.size());
+    job.notes = decide_defaults(command.cli, command.options, job);
     decisions = command.cli.decisions();
   }
   command.cli.take_decisions(communicator.broadcast(decisions, 0));
   command.options = command.options.for_ranks(communicator.size());
   command.cli.check();
   job.options = command.options;
+  job.command = &command;
   job.effective_options = command.cli.effective();
   job.data->make_plan(job.options);
 }

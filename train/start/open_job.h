@@ -7,12 +7,6 @@
 
 namespace retina {
 
-// A command line and the options that it fills; both must outlive the calls below.
-struct Command {
-  Cli& cli;
-  TrainOptions& options;
-};
-
 // Applies the defaults that follow from the opened data; every rank takes rank 0's decisions. The
 // options get their final global batch, even if it came from --images-per-rank. Throws as
 // decide_defaults() and Cli::check(). Collective.

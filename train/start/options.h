@@ -78,7 +78,7 @@ struct TrainOptions {
   } data;
 
   struct Model {
-    std::string size = "none";  // sets options that are left unset, too, see recipes.h
+    std::string size = kAutoSize;  // sets options that are left unset, too, see recipes.h
     std::string backbone = "resnet50";
     std::optional<Norm> norm;  // unset: batch; frozen for a detector with --init
     bool sync_bn = false;      // batch norm over the images of all ranks
@@ -104,6 +104,7 @@ struct TrainOptions {
   struct Length {
     std::optional<std::int64_t> epochs;  // unset and no steps: the recipe's
     std::optional<std::int64_t> steps;   // global steps in all
+    std::string time;                    // duration that decides the steps; empty: none
     std::int64_t steps_per_epoch = 0;    // 0: every image once
     // The global batch over all ranks; unset: images_per_rank times the ranks, or else 16.
     std::optional<int> images_per_step;
@@ -129,7 +130,7 @@ struct TrainOptions {
 
   struct Compute {
     DeviceChoice device = DeviceChoice::kAuto;
-    Precision precision = Precision::kFp32;
+    Precision precision = Precision::kAuto;
     bool tf32 = true;  // TF32 for fp32 products on GPUs, as LibTorch's for convolutions
     int threads = 0;   // CPU threads; 0: the node's cores shared among its ranks
   } compute;

@@ -194,6 +194,7 @@ struct Size {
 
 // Sides in the proportion of 800 to 1333.
 constexpr Size kSizes[] = {{"nano", "mobilenet_v3_large", 64, 2, 320, 533, true},
+                           {"tiny", "resnet18", 64, 2, 320, 533},
                            {"small", "regnet_x_1_6gf", 128, 3, 512, 853},
                            {"medium", "resnet50", 256, 4, 800, 1333},
                            {"large", "resnext101_64x4d", 256, 4, 800, 1333}};

@@ -18,6 +18,8 @@ struct TrainOptions;
 // data.
 inline constexpr const char* kAutoRecipe = "auto";
 inline constexpr const char* kNoRecipe = "none";  // the options' own defaults
+inline constexpr const char* kAutoSize = "auto";  // chosen where the network is open
+inline constexpr const char* kNoSize = "none";
 inline constexpr const char* kSmallRecipe = "small";
 inline constexpr const char* kFinetuneRecipe = "finetune";
 inline constexpr const char* kMlperfRecipe = "mlperf";

@@ -163,7 +163,7 @@ std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunSt
   if (!cli.given(options.optimizer.lr)) {
     cli.decide(options.optimizer.lr_scaling, LrScaling::kLinear);
   }
-  if (!options.length.epochs && !options.length.steps) {
+  if (!options.length.epochs && !options.length.steps && options.length.time.empty()) {
     add(decide_length(cli, options, facts, start));
   }
   return notes;

@@ -93,7 +93,8 @@ const MOST_MARKS = 80;
 // the colour of the next that is not, since that is its smoothed form; `points` marks every value. `marks` of
 // {x, text}: rules across the plot.
 function curveCard(curve) {
-  const {title, series, marks = [], x_label: xLabel, log_x: logX, log_y: logY, from_zero: fromZero} = curve;
+  const {title, series, marks = [], x_label: xLabel, log_x: logX, log_y: logY, from_zero: fromZero,
+    y_reaches: yReaches = 0} = curve;
   const has = (value, log) => Number.isFinite(value) && (!log || value > 0);
   const drawable = (x, y) => has(x, logX) && has(y, logY);
   let colour = 0;
@@ -105,7 +106,7 @@ function curveCard(curve) {
   if (!all.length) return chartCard(curve, noValues());
   const ends = (values) => values.reduce(([low, high], value) =>
     [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
-  const [low, high] = ends(all.map(([, y]) => y).concat(fromZero && !logY ? [0] : []));
+  const [low, high] = ends(all.map(([, y]) => y).concat(fromZero && !logY ? [0, yReaches] : []));
   const chart = drawAxes({
     label: title, xLabel, ...(marks.length ? {top: 20} : {}), x: makeAxis(...ends(all.map(([x]) => x)), {log: logX, ticks: 6}),
     y: makeAxis(low, high, {log: logY, round: true}),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Which data set a folder holds and where the images and annotations of its training and validation
 # split lie, as tools and platforms export them: the table is in jobs/README.md, "Your own data".
-# local.sh reads this file.
+# retina-run reads this file.
 #
 #   find_data_set FOLDER  sets `format` as coco-pack names it, `images_of[SPLIT]` and
 #                         `annotations_of[SPLIT]` of train and, where there are such images, val, and
@@ -235,7 +235,7 @@ yaml_paths() {  # SPLIT
     while IFS= read -r value; do
       if resolve "$value"; then paths+=("$(realpath -s "$resolved")"); continue; fi
       [ "$key" != test ] || continue
-      fail 66 "$annotations: $key: \"$value\" is neither a folder nor a file in DATA=$root; correct the" \
+      fail 66 "$annotations: $key: \"$value\" is neither a folder nor a file in $root; correct the" \
         "line$([ "$key" = train ] || echo ", or remove it to have a tenth of the images set aside")"
     done < <(yaml_values "$annotations" "$key")
     [ ${#paths[@]} = 0 ] || return 0
@@ -289,7 +289,7 @@ link_images() {  # OUTPUT PATHS
   done < <(for path in "${@:2}"; do
     if [ -d "$path" ]; then find -L "$path" "${image_files[@]}"; else cat "$path"; fi
   done | LC_ALL=C sort -u)
-  [ -z "$lost" ] || fail 66 "${*:2}: the image $lost is not in DATA=$root"
+  [ -z "$lost" ] || fail 66 "${*:2}: the image $lost is not in $root"
   for number in "${number_of[@]}"; do
     for kind in images labels; do
       mkdir -p "$1/$kind/$number"
@@ -448,7 +448,7 @@ find_data_set() {  # FOLDER
       0,1) if [ -d "${folders[0]}" ]; then find_data_set "${folders[0]}"; return; fi; no_data_set "$1" ;;
       0,*) no_data_set "$1" ;;
       1,*) find_format "${found[0]}" ;;
-      *) fail 66 "DATA=$1 holds more than one data set: say which, for example DATA=${found[0]}" ;;
+      *) fail 66 "$1: holds more than one data set: say which, for example retina-run ${found[0]}" ;;
     esac
   fi
   case $format in
@@ -465,17 +465,17 @@ no_data_set() {  # FOLDER
   while IFS= read -r folder; do
     if { has_entry "$folder" labels && has_entry "$folder" images; } ||
       grep -RqsE --include='*.txt' "$yolo_line" "$folder"; then
-      fail 66 "DATA=$1 has images and labels as YOLO has them, but no file that names the classes;" \
+      fail 66 "$1: has images and labels as YOLO has them, but no file that names the classes;" \
         "write one, with your names: echo 'names: [cat, dog]' >'$1/data.yaml'"
     fi
   done < <(echo "$1"; split_folders "$1" train)
   if has_entry "$1" "${detection_names[@]}"; then
-    fail 66 "DATA=$1 looks like a data set for detection, but no annotations and images that belong" \
+    fail 66 "$1: looks like a data set for detection, but no annotations and images that belong" \
       "together were found; $layouts"
   fi
   if has_images "$1"; then
-    fail 66 "DATA=$1 has images, but nothing that says what is on them; $layouts"
+    fail 66 "$1: has images, but nothing that says what is on them; $layouts"
   fi
-  fail 66 "DATA=$1 holds no data set of COCO, YOLO, Pascal VOC, CSV, xView, DOTA or CIFAR-10, and no folders of" \
+  fail 66 "$1: holds no data set of COCO, YOLO, Pascal VOC, CSV, xView, DOTA or CIFAR-10, and no folders of" \
     "images by class; $layouts"
 }

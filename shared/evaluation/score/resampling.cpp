@@ -1,6 +1,7 @@
-#include "evaluate/compare/resampling.h"
+#include "shared/evaluation/score/resampling.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -8,6 +9,7 @@
 #include "shared/base/parallel.h"
 #include "shared/evaluation/score/calibration.h"
 #include "shared/evaluation/score/matching.h"
+#include "shared/numeric/random.h"
 
 namespace retina {
 
@@ -187,6 +189,49 @@ std::vector<std::size_t> ResampledEvaluation::object_image_counts() const {
   std::vector<std::size_t> counts;
   for (const RankedClass& one : classes_) counts.push_back(one.objects.size());
   return counts;
+}
+
+// Returns how often each of the images is drawn in a resample of as many.
+std::vector<std::uint32_t> draw_images(std::size_t image_count, std::size_t resample) {
+  const RandomStream random{
+      .seed = kResampleSeed, .use = RandomUse::kResample, .stream = static_cast<std::uint32_t>(resample)};
+  std::vector<std::uint32_t> weights(image_count);
+  for (std::size_t i = 0; i < image_count; ++i) ++weights[random.below(i, image_count)];
+  return weights;
+}
+
+// Returns the mean over the classes that have objects.
+double mean_ap(const std::vector<double>& class_aps) {
+  double sum = 0;
+  std::size_t count = 0;
+  for (const double ap : class_aps) {
+    if (ap < 0) continue;
+    sum += ap;
+    ++count;
+  }
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(count);
+}
+
+std::optional<Interval> percentile_interval(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  const double tail = (1 - kConfidence) / 2;
+  // The summand keeps 1001 times .025 from being just below a whole number.
+  const double place = static_cast<double>(values.size() + 1) * tail + 1e-9;
+  const std::size_t k =
+      std::clamp<std::size_t>(static_cast<std::size_t>(place), 1, (values.size() + 1) / 2);
+  return Interval{.low = values[k - 1], .high = values[values.size() - k]};
+}
+
+std::optional<Interval> ap_interval(const BoxGroups& boxes, int thread_count) {
+  const ResampledEvaluation matched(boxes, thread_count);
+  if (matched.images_with_objects() < kFewestImages) return std::nullopt;
+  std::vector<double> aps(kResamples);
+  for_each_parallel(kResamples, thread_count, [&](std::size_t resample) {
+    aps[resample] = mean_ap(matched.class_aps(draw_images(boxes.image_count(), resample)));
+  });
+  return percentile_interval(std::move(aps));
 }
 
 }  // namespace retina

@@ -1,4 +1,4 @@
-"""jobs/local.sh with stand-ins for the programs and for mpirun: with how many ranks it starts what, with
+"""docker/retina-run with stand-ins for the programs and for mpirun: with how many ranks it starts what, with
 which options. Then `make demo` with the programs themselves. Which data sets it sees: data_set_test.py."""
 import os
 import pathlib
@@ -10,7 +10,7 @@ import unittest
 import unittest.mock
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-SCRIPT = SOURCE / "jobs/local.sh"
+SCRIPT = SOURCE / "docker/retina-run"
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 
 # Writes its name and words into a file, a line each call.
@@ -26,7 +26,7 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 PROGRAMS = ("coco-pack", "retina-train", "retina-eval", "retina-convert", "mpirun")
 
 
-class Local(unittest.TestCase):
+class RetinaRun(unittest.TestCase):
     def setUp(self):
         room = tempfile.TemporaryDirectory()
         self.addCleanup(room.cleanup)
@@ -43,16 +43,16 @@ class Local(unittest.TestCase):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
 
-    def start(self, gpus, *options, data=None):
+    def start(self, gpus, *options, data=None, output="out"):
         (self.room / "calls").unlink(missing_ok=True)
         return subprocess.run(
-            [SCRIPT, "--bin", self.room, "--data", data or self.room / "data", "--output", self.room / "out",
+            [SCRIPT, "--bin", self.room, data or self.room / "data", *(["--output", self.room / output] if output else []),
              *options], capture_output=True, text=True, timeout=60,
             env=os.environ | {"PATH": f"{self.room}:{os.environ['PATH']}", "GPUS": str(gpus),
                               "CALLS": str(self.room / "calls")})
 
-    def calls(self, gpus, *options):
-        done = self.start(gpus, *options)
+    def calls(self, gpus, *options, output="out"):
+        done = self.start(gpus, *options, output=output)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [line.split() for line in (self.room / "calls").read_text().splitlines()]
 
@@ -73,8 +73,8 @@ class Local(unittest.TestCase):
         self.assertEqual(self.ranks_of_training(8, "--most-ranks", "4"), 4)
         self.assertEqual(self.ranks_of_training(1, "--most-ranks", "4"), 1)
 
-    def test_two_ranks_start_where_there_is_no_gpu(self):
-        self.assertEqual(self.ranks_of_training(0), 2)
+    def test_one_rank_starts_where_there_is_no_gpu(self):
+        self.assertEqual(self.ranks_of_training(0), 1)
 
     def test_the_number_of_ranks_can_be_given(self):
         self.assertEqual(self.ranks_of_training(1, "--ranks", "2"), 2)
@@ -150,51 +150,58 @@ class Local(unittest.TestCase):
         self.assertIn("/predictions.jsonl", told)
 
     def test_data_for_the_other_task_name_the_other_target(self):
-        self.assertIn(f"holds boxes, which are for a detector: make demo DATA={self.room}/data",
+        self.assertIn(f"{self.room}/data: holds boxes, which are for a detector; hint: retina-run {self.room}/data",
                       self.refusal(65, "--task", "classify"))
         self.clear_data()
         self.make("cat/1.jpg", "dog/1.jpg")
-        self.assertIn(f"holds images by class, which is for a classifier: make demo-classify DATA={self.room}/data",
+        self.assertIn(f"{self.room}/data: holds images by class, which is for a classifier; hint: retina-run",
                       self.refusal(65, "--task", "detect"))
 
-    def test_make_adds_nothing_that_a_given_size_decides(self):
-        def added(data, training):
+    def test_make_adds_nothing_to_own_data(self):
+        def added(data):
             """What `make demo` gives retina-train before TRAIN_OPTIONS."""
             done = subprocess.run(
-                ["make", "--dry-run", "--no-print-directory", "-C", SCRIPT.parent.parent, "demo", f"DATA={data}",
-                 f"TRAIN_OPTIONS={training}"], capture_output=True, text=True, timeout=60,
+                ["make", "--dry-run", "--no-print-directory", "-C", SOURCE, "demo", *([f"DATA={data}"] if data else []),
+                 "TRAIN_OPTIONS=--epochs 3"], capture_output=True, text=True, timeout=60,
                 env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")})
             self.assertEqual(done.returncode, 0, done.stderr)
-            [command] = re.findall(r"^jobs/local\.sh .*?(?<!\\)$", done.stdout, re.M | re.S)
-            words = command.replace("\\\n", " ").partition(" -- ")[2].split()
-            return " ".join(words[:len(words) - len(training.split())])
-        own = "--backbone resnet18 --min-side auto --anchor-sizes auto"
-        self.assertEqual(added("", ""), "--config jobs/demo.json")
-        self.assertEqual(added("mine", ""), own)
-        self.assertEqual(added("mine", "--epochs 3"), own)
-        self.assertEqual(added("mine", "--anchors-per-location 1"), "--backbone resnet18 --min-side auto")
-        for data in ("", "mine"):
-            self.assertEqual(added(data, "--size nano"), "")
-            self.assertEqual(added(data, "--epochs 3 --size=small"), "")
+            [command] = re.findall(r"^docker/retina-run .*?(?<!\\)$", done.stdout, re.M | re.S)
+            return command.replace("\\\n", " ").partition(" -- ")[2].split()
+        self.assertEqual(added(""), ["--config", "jobs/demo.json", "--epochs", "3"])
+        self.assertEqual(added("mine"), ["--epochs", "3"])
 
-    def test_errors_speak_of_makes_variables(self):
+    def test_an_error_names_what_is_wrong_and_what_to_do(self):
+        own = f"{self.room}/data"
         self.assertEqual(self.refusal(66, data=self.room / "no"),
-                         f"error: DATA={self.room}/no: there is no such folder")
+                         f"retina-run: error: {self.room}/no: there is no such folder")
         self.assertEqual(self.refusal(66, data=self.room / "data/images/val/1.jpg"),
-                         f"error: DATA={self.room}/data/images/val/1.jpg is a file; give the folder that it "
-                         "is in, or unpacks to")
-        self.assertEqual(self.refusal(64, "--ranks", "two"), "error: RANKS=two: want a number of ranks")
+                         f"retina-run: error: {own}/images/val/1.jpg: is a file; hint: give the folder that it is in, "
+                         "or unpacks to")
+        self.assertEqual(self.refusal(64, "--ranks", "two"), "retina-run: error: --ranks two: want a number of ranks")
+        self.assertIn("a second folder beside", self.refusal(64, "other"))
+        self.assertIn("retina-train's go after --, as in retina-run DATA -- --epochs 3", self.refusal(64, "--epochs", "3"))
         self.clear_data()
-        self.assertIn(f"error: DATA={self.room}/data holds no data set of COCO, YOLO,", self.refusal(66))
+        self.assertIn(f"error: {own}: holds no data set of COCO, YOLO,", self.refusal(66))
 
     def test_an_error_of_coco_pack_says_where_its_options_go(self):
         for code in (65, 78):
             (self.room / "coco-pack").write_text(f"#!/bin/sh\nexit {code}\n")
-            self.assertRegex(self.refusal(code), "with make, coco-pack's options go into PACK_OPTIONS, .* OUT=")
+            self.assertRegex(self.refusal(code), "coco-pack's options go after --pack .*PACK_OPTIONS.*OUT=")
 
     def test_an_error_of_retina_train_says_where_its_options_go(self):
         (self.room / "retina-train").write_text("#!/bin/sh\nexit 78\n")
-        self.assertRegex(self.refusal(78, "--ranks", "1"), "retina-train's options go into TRAIN_OPTIONS, OUT=")
+        self.assertRegex(self.refusal(78, "--ranks", "1"), "retina-train's options go after -- .*TRAIN_OPTIONS.*OUT=")
+
+    def test_results_go_beside_the_data_unless_said_otherwise(self):
+        training, = [call for call in self.calls(1, output=None) if "--train" in call]
+        self.assertEqual(training[training.index("--output") + 1], f"{self.room}/data-run/run")
+
+    def test_weights_that_cannot_be_fetched_leave_a_training_from_scratch(self):
+        with unittest.mock.patch.dict(os.environ, WEIGHTS_URL="http://127.0.0.1:9/", RETINA_WEIGHTS=f"{self.room}/w"):
+            done = self.start(1, "--weights", "coco-v2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no weights, see above: training starts from scratch", done.stderr)
+        self.assertNotIn("--init", (self.room / "calls").read_text())
 
     def test_another_share_can_be_set_aside(self):
         (self.room / "data/annotations/instances_val.json").unlink()
@@ -223,7 +230,7 @@ class Demo(unittest.TestCase):
 
     def test_make_demo_runs_the_whole_job_and_then_finds_it_done(self):
         self.expect_demo("demo", ["render_scenes", "--train", "16", "--validation", "4", "--intact"],
-                         ["TRAIN_OPTIONS=--epochs 1 --min-side 64 --max-side 96"], "evaluation/detections.json")
+                         ["TRAIN_OPTIONS=--size none --backbone resnet18 --epochs 1 --min-side 64 --max-side 96"], "evaluation/detections.json")
 
     def test_make_demo_classify_does_so_too(self):
         self.expect_demo("demo-classify", ["render_classes", "--train", "100", "--validation", "20"],

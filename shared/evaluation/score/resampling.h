@@ -1,15 +1,18 @@
 // One evaluation, matched once, whose AP can then be computed over any resample of its images in
-// one pass over its detections: the inner half of `compare_detections`.
+// one pass over its detections; and the interval that AP has by chance, the bootstrap's over images
+// (Efron & Tibshirani 1993, "An introduction to the bootstrap").
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "shared/evaluation/score/box_groups.h"
 #include "shared/evaluation/score/matching.h"
+#include "shared/evaluation/score/proportion.h"
 
 namespace retina {
 
@@ -54,5 +57,30 @@ class ResampledEvaluation {
   std::vector<std::int64_t> image_mistakes_;
   std::size_t images_with_objects_ = 0;
 };
+
+inline constexpr double kConfidence = .95;
+inline constexpr std::uint64_t kResampleSeed = 1993;  // of the draws: they repeat to the bit
+inline constexpr int kResamples = 1000;
+// Least number of images with an object for an interval: with fewer, percentile intervals are too
+// narrow.
+inline constexpr std::size_t kFewestImages = 10;
+// Most images of which an evaluation resamples its AP by itself: the interval of more is narrow, and
+// takes long.
+inline constexpr std::size_t kMostResampledImages = 2000;
+
+// Returns how often each of the images is drawn in a resample of as many.
+std::vector<std::uint32_t> draw_images(std::size_t image_count, std::size_t resample);
+// Returns the mean over the classes that have objects; NaN if none has.
+double mean_ap(const std::vector<double>& class_aps);
+
+// Returns the 95 % percentile interval of `values`, in any order, ignoring those that are not
+// finite; nothing if none is left. For B values and a tail of alpha = .025, the k-th smallest and
+// the k-th largest with k = floor((B + 1) alpha), at least 1 (Efron & Tibshirani 1993, section
+// 12.5).
+std::optional<Interval> percentile_interval(std::vector<double> values);
+
+// Returns the 95 % interval of AP@[.50:.95]; nothing with fewer than kFewestImages images with
+// objects. `thread_count` 0: usable_cores(); the result never depends on it.
+std::optional<Interval> ap_interval(const BoxGroups& boxes, int thread_count);
 
 }  // namespace retina

@@ -1,0 +1,50 @@
+// Decides what depends on how fast this machine trains, by measured steps: --size auto,
+// --precision auto, and the steps of a run that has to end in time (--for). A run that continues
+// keeps what was decided when it began.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/cli/cli.h"
+#include "train/start/job.h"
+#include "train/start/step_speed.h"
+
+namespace retina {
+
+inline constexpr double kForwardShare = .35;  // time of a validation image over a step's image
+inline constexpr double kEndSeconds = 3;      // for the last checkpoint and the page
+
+// Returns whether --size is to be chosen: a detector that begins from scratch without a recipe, a
+// backbone or a size.
+bool chooses_size(const Cli& cli, const TrainOptions& options);
+
+class TimeFit {
+ public:
+  // The arguments must outlive this. Rank 0.
+  TimeFit(Cli& cli, TrainOptions& options, const Job& job, const RunStart& start);
+
+  // Decides, where they are open, the size, the images of a step and the image size, which must be
+  // known before the rest of the defaults. Returns a note, or "".
+  std::string choose_size();
+  // Decides the precision. Returns a note, or "".
+  std::string choose_precision();
+  // Decides the steps of a run with --for. Returns a note: how long the run takes; "" where it
+  // could not be measured.
+  std::string choose_length(const TrainingPlan& plan);
+  // Returns the seconds of an image in a step; 0 if they were not measured.
+  double image_seconds() const;
+
+ private:
+  bool can_measure() const;
+  StepSpeed measure(const TrainOptions& options) const;
+
+  Cli& cli_;
+  TrainOptions& options_;
+  const Job& job_;
+  const RunStart& start_;
+  std::optional<StepSpeed> speed_;  // of the decided network
+};
+
+}  // namespace retina
