@@ -25,7 +25,6 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kReportImages = 8;
-constexpr double kSlowStepSeconds = 20;
 constexpr const char* kNeedLess =
     "choose a smaller --min-side and --max-side or a smaller --backbone, start fewer ranks on each "
     "machine, or free memory";
@@ -33,8 +32,7 @@ constexpr const char* kNormSeesFewer =
     "; batch norm sees only these, so that the run is not the same as with all of them";
 
 ReplicaOptions replica_options(const Job& job) {
-  ReplicaOptions result =
-      replica_options(job.options, job.data->train->class_count(), job.device);
+  ReplicaOptions result = replica_options(job.options, job.data->train->class_count(), job.device);
   if (job.dir) result.buckets.stored = job.dir->read_buckets();
   return result;
 }
@@ -122,6 +120,11 @@ void TrainingRun::resume(const Checkpoint& checkpoint, const std::string& source
     return options.schedule_of(
         {.total_steps = total_steps, .steps_per_epoch = state.steps_per_epoch()});
   };
+  if (state.step() >= total_before) {
+    log_warning(
+        "this run had ended, and more steps bring its learning rate up again: AP falls before it "
+        "rises; a run of its own from its weights takes --init RUN and another --output");
+  }
   log_info(length_change_text(schedule(total_before), schedule(state.total_steps()), state.step()));
 }
 
@@ -137,8 +140,9 @@ void TrainingRun::begin() {
   saving.begin();
   monitor.begin(state.step());
   if (!options.length.time.empty()) {
-    const double share_left = 1 - static_cast<double>(state.step()) /
-                                      static_cast<double>(std::max<std::int64_t>(1, state.total_steps()));
+    const double share_left =
+        1 - static_cast<double>(state.step()) /
+                static_cast<double>(std::max<std::int64_t>(1, state.total_steps()));
     pace_ = {.left_s = share_left * parse_duration_s("--for", options.length.time) - kEndSeconds,
              .epoch_begin_s = now_seconds(),
              .epoch_begin_step = state.step()};
@@ -157,10 +161,6 @@ MemoryPlan TrainingRun::fit_into_memory() {
   if (wanted) {
     if (*wanted > 0) micro_batch_ = std::min(share, *wanted);
   } else {
-    // A signal ends the job after the images in progress: not long after it.
-    if (job.image_seconds * micro_batch_ > kSlowStepSeconds) {
-      micro_batch_ = std::max(1, static_cast<int>(kSlowStepSeconds / job.image_seconds));
-    }
     while (micro_batch_ > 1 && !need_->fits(micro_batch_)) --micro_batch_;
     if (!need_->fits(micro_batch_)) {
       throw Error(ErrorKind::kUnavailable,
@@ -282,8 +282,8 @@ bool TrainingRun::refit_length() {
       communicator.all_reduce_max(communicator.is_root() ? fitting_steps() : 0);
   if (steps == 0 || steps == state.total_steps()) return false;
   if (communicator.is_root()) {
-    log_info("step ", state.step(), ": ", counted(steps, "step"), " in all now fit into the time (were ",
-             state.total_steps(), ")");
+    log_info("step ", state.step(), ": ", counted(steps, "step"),
+             " in all now fit into the time (were ", state.total_steps(), ")");
   }
   change_steps(job, steps);
   state.set_length(options.adaptive_schedule(state.steps_per_epoch()).schedule);

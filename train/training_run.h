@@ -67,9 +67,9 @@ class TrainingRun {
   // stop signal came first: then the epoch stays open, and the run that continues begins by ending
   // it. Collective.
   bool finish_epoch();
-  // In a run with --for, fits the steps that are left to the time that is left, where the two stray.
-  // Returns true if their number has changed: loaders then end elsewhere. Called at epoch ends.
-  // Collective.
+  // In a run with --for, fits the steps that are left to the time that is left, where the two
+  // stray. Returns true if their number has changed: loaders then end elsewhere. Called at epoch
+  // ends. Collective.
   bool refit_length();
   // Ends an epoch whose validation a stop signal prevented, and saves. Returns true without doing
   // anything when no epoch is open, and false when a stop signal came again. Collective.
@@ -125,7 +125,7 @@ class TrainingRun {
     double step_s = 0, validation_s = 0;
   } pace_;
   std::string verdict_;
-  bool reached_goal_ = false;       // the goal of --stop-at-ap; rank 0
+  bool reached_goal_ = false;  // the goal of --stop-at-ap; rank 0
 };
 
 }  // namespace retina

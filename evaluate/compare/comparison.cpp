@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "shared/evaluation/score/resampling.h"
 #include "evaluate/explain/json_fields.h"
 #include "shared/base/cat.h"
 #include "shared/base/json.h"
@@ -14,6 +13,7 @@
 #include "shared/base/text_table.h"
 #include "shared/evaluation/score/matching.h"
 #include "shared/evaluation/score/metrics_text.h"
+#include "shared/evaluation/score/resampling.h"
 
 namespace retina {
 

@@ -25,7 +25,7 @@ namespace retina {
 
 struct ComparisonOptions {
   int resample_count = kResamples;
-  std::size_t fewest_images = kFewestImages;  // with an object, for an interval
+  std::size_t fewest_images = kFewestImages;               // with an object, for an interval
   std::uint32_t detection_limit = kMaxDetectionsPerImage;  // as in BoxGroups
   int thread_count = 0;                        // 0: usable_cores(); the result never depends on it
   std::array<std::string, 2> names{"A", "B"};  // the detections' names in errors

@@ -710,6 +710,21 @@ void Cli::declare_common() {
   for (std::size_t i = first; i < options_.size(); ++i) options_[i].is_setting = false;
 }
 
+std::string Cli::stray_word(const std::vector<std::string>& words) const {
+  bool takes_one = false, takes_all = false;  // the option before
+  for (const std::string& word : words) {
+    if (word.starts_with("--")) {
+      const Option* const option = find(word.substr(2, word.find('=') - 2));
+      takes_all = option != nullptr && option->assign_values != nullptr;
+      takes_one = option != nullptr && !option->is_flag && word.find('=') == std::string::npos;
+      continue;
+    }
+    if (!takes_one && !takes_all) return word;
+    takes_one = false;
+  }
+  return words.empty() ? "" : words.back();
+}
+
 void Cli::read_command_line(int argc, const char* const* argv) {
   po::options_description description;
   for (const auto& item : options_) {
@@ -759,8 +774,13 @@ void Cli::read_command_line(int argc, const char* const* argv) {
     const std::string name = without_dashes(error.get_option_name());
     fail_unknown(name.substr(0, name.find('=')));
   } catch (const po::too_many_positional_options_error&) {
-    throw Error(ErrorKind::kUsage, "there is an argument without an option name",
-                cat("run ", program_, " --help"));
+    const std::string word = stray_word(words);
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    throw Error(ErrorKind::kUsage, cat("\"", word, "\": an argument without an option name"),
+                find(name) != nullptr ? cat("--", name, value.empty() ? "" : " ", value)
+                                      : cat("run ", program_, " --help"));
   } catch (const po::error_with_option_name& error) {
     const std::string answer = foreign_answer(without_dashes(error.get_option_name()));
     throw Error(ErrorKind::kUsage, error.what(),

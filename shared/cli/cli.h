@@ -327,6 +327,8 @@ class Cli {
   bool has_what_it_needs(const Option& option) const;
   [[noreturn]] void fail_unknown(const std::string& name) const;
   void declare_common();
+  // Returns the first word that is neither an option nor the value of one.
+  std::string stray_word(const std::vector<std::string>& words) const;
   void read_command_line(int argc, const char* const* argv);
   void read_config(const std::string& path);
   void apply_presets();

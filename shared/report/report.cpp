@@ -33,7 +33,9 @@ void write_values(JsonWriter& json, const char* name, const std::vector<T>& valu
 
 void write(JsonWriter& json, const Curve& curve) {
   json.begin_object().field("title", curve.title).field("x_label", curve.x_label);
-  json.field("y_label", curve.y_label).field("from_zero", curve.from_zero).field("y_reaches", curve.y_reaches);
+  json.field("y_label", curve.y_label)
+      .field("from_zero", curve.from_zero)
+      .field("y_reaches", curve.y_reaches);
   json.field("log_x", curve.log_x).field("log_y", curve.log_y);
   write_all(json, "series", curve.series, [&](const Series& one) {
     json.begin_object().field("name", one.name).field("faint", one.faint);

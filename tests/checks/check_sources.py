@@ -39,7 +39,7 @@ LAYERS = {
     "shared/checkpoint/foreign": ["shared/base"],
     "shared/checkpoint": ["shared/base", "shared/coco", "shared/ops", "shared/onnx",
         "shared/checkpoint/foreign"],
-    "shared/evaluation/score": ["shared/base", "shared/coco", "shared/shard"],
+    "shared/evaluation/score": ["shared/base", "shared/numeric", "shared/coco", "shared/shard"],
     "shared/evaluation/draw": ["shared/base", "shared/coco", "shared/shard", "shared/image",
         "shared/data", "shared/evaluation/score"],
     "shared/evaluation/predict": ["shared/base", "shared/coco", "shared/shard", "shared/image",

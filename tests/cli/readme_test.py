@@ -30,7 +30,7 @@ STARTERS = {"mpirun", "srun", "docker", "podman", "sbatch", "kubectl", "az"}
 FOREIGN = STARTERS | {"cmake", "ctest", "git", "apt-get", "cd", "mkdir", "python3", "nvidia-smi",
                       "clang-format-14", "g++", "tritonserver", "trtexec", "tar", "pip"}
 # Our scripts that pages call by name, as in the image.
-SCRIPTS = {"retina-launch": "docker/retina-launch"}
+SCRIPTS = {"retina-launch": "docker/retina-launch", "retina-run": "docker/retina-run"}
 
 # What makes the full-size commands quick, by program and, where a command has it, an option; an option
 # that the page gives stays as it is there.
@@ -378,7 +378,7 @@ class Readme(unittest.TestCase):
         for name in PROGRAMS:
             known |= set(re.findall(r"--([a-z][a-z0-9-]+)", run([BUILD / "bin" / name, "--help"]).stdout))
         for script in [*SOURCE.glob("jobs/*.sh"), *SOURCE.glob("docker/*.sh"),
-                       SOURCE / "docker/retina-launch", SOURCE / "tests/gpu/run.sh"]:
+                       SOURCE / "docker/retina-launch", SOURCE / "docker/retina-run", SOURCE / "tests/gpu/run.sh"]:
             known |= options_of_script(script)
         own = {page: readme_commands.without_first_column(text) if "coming-from" in page else text
                for page, text in PAGES.items()}

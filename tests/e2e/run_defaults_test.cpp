@@ -115,6 +115,62 @@ std::string first_line_with(const std::string& text, const std::string& part) {
 }
 
 // As good anchors as by each box itself, and from two sets whose records nobody can read.
+// A network, an image size and a length that fit the time, and the same ones again afterwards.
+TEST(RunDefaults, ChooseWhatFitsTheTimeAndKeepIt) {
+  const Job job;
+  const std::string run = job / "run";
+  const std::vector<std::string> command =
+      joined({"retina-train", "--train", job.train_shards(), "--validation", job.train_shards(),
+              "--output", run},
+             words("--for 12s --device cpu --threads 1 --compute-threads 1"));
+  const ProcessResult first = run_process(command);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, ContainsRegex("size tiny at [0-9]+ px, chosen because 12 s on this CPU"));
+  EXPECT_THAT(first.err, ContainsRegex("[0-9]+ steps?, as many as fit into --for 12s"));
+  EXPECT_THAT(first.out, ContainsRegex("AP [0-9.]+.*: it finds nothing yet; next: "));
+  EXPECT_THAT(read_file(run + "/report.html"), HasSubstr("it finds nothing yet"));
+  const JsonFile config = config_of(run);
+  const JsonView options = config.root().at("options");
+  EXPECT_EQ(options.at("size").as_string(), "tiny");
+  EXPECT_EQ(options.at("backbone").as_string(), "resnet18");
+  EXPECT_EQ(options.at("images-per-step").as_int(), 4);
+  EXPECT_NE(options.at("precision").as_string(), "auto");
+  EXPECT_EQ(options.at("steps").as_int(), steps_logged(run));
+
+  // The folder knows, whatever the machine is like by now.
+  for (const char* time : {"12s", "2h"}) {
+    auto again = command;
+    set_value(again, "--for", time);
+    const ProcessResult second = run_process(again);
+    EXPECT_EQ(second.exit_code, 0) << second.err;
+    EXPECT_THAT(second.out, HasSubstr("already finished"));
+    EXPECT_THAT(second.err, Not(HasSubstr("chosen because 12 s")));
+  }
+}
+
+TEST(RunDefaults, ChooseNothingThatIsGivenOrThatARecipeSays) {
+  const Job job;
+  const auto chosen = [&](const std::string& more) {
+    auto command = joined(
+        {"retina-train", "--train", job.train_shards(), "--output", job / "run", "--check-args"},
+        words("--device cpu --threads 1 --compute-threads 1 " + more));
+    const ProcessResult result = run_process(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  EXPECT_THAT(chosen("--min-side 64 --max-side 96"), ContainsRegex("size [a-z]+ at 64 px, chosen"));
+  for (const char* given : {"--backbone resnet18 --min-side 64 --max-side 96", "--size nano",
+                            "--recipe atss --init none --min-side 64 --max-side 96"}) {
+    EXPECT_THAT(chosen(given), Not(HasSubstr("at 64 px, chosen because"))) << given;
+  }
+  EXPECT_THAT(chosen("--recipe atss --init none --min-side 64 --max-side 96"),
+              Not(HasSubstr("of fp32's time")));
+  EXPECT_EQ(run_process({"retina-train", "--train", job.train_shards(), "--output", job / "run",
+                         "--for", "1h", "--epochs", "3"})
+                .exit_code,
+            64);
+}
+
 TEST(RunDefaults, FitAnchorsWithoutReadingARecord) {
   const Job job;
   std::vector<BoxSize> boxes;
@@ -205,21 +261,6 @@ TEST(RunDefaults, TrainAtTheImagesOwnSize) {
   EXPECT_THAT(run_process(command).out, HasSubstr("already finished"));
   set_value(command, "--steps", "2");
   EXPECT_EQ(run_process(command).exit_code, 0);
-}
-
-TEST(RunDefaults, TellThatSmallImagesAreEnlarged) {
-  const Job job;
-  auto command = plain_command(job, job / "run", {"--check-args"});
-  command.erase(std::find(command.begin(), command.end(), "--min-side"),
-                std::find(command.begin(), command.end(), "--device"));
-  EXPECT_THAT(run_process(command).out,
-              ContainsRegex("half of the images have a shorter side of at most [0-9]+ px and are "
-                            "enlarged to 800; --min-side auto"));
-  for (const std::string other : {"--min-side", "--recipe"}) {
-    auto chosen = command;
-    chosen.insert(chosen.end(), {other, other == "--recipe" ? "none" : "64"});
-    EXPECT_THAT(run_process(chosen).out, Not(HasSubstr("enlarged"))) << other;
-  }
 }
 
 TEST(RunDefaults, OwnSizesKeepWithinAMaxSideAndRefuseWhatHasSizesOfItsOwn) {

@@ -273,7 +273,7 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
       "lr-scaling", o.optimizer.lr_scaling, kLrScalings,
       cat("linear: times --images-per-step over the recipe's (",
           fact_of_each_recipe(&RecipeFacts::reference_images_per_step),
-          "); without --recipe and --lr: linear"),
+          "); of sgd without --recipe and --lr: linear"),
       {.part_of = "lr", .foreign = "auto-scale-lr scale-lr linear-scale-lr", .remark = "linear"});
   cli.option("optimizer-momentum", o.optimizer.rule.momentum, "M", "of sgd",
              {.least = 0, .below = 1, .part_of = "optimizer"});
@@ -333,12 +333,12 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
       "this long for one that is alive, 10 steps at least; clouds freeze machines for 30 s",
       {.least = 1, .may_change = true});
-  cli.choice(
-      "precision", o.compute.precision, training_precisions(),
-      "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the loss; auto: "
-      "bf16 where it is faster, fp32 in a named recipe",
-      {.foreign = "bf16 autocast fp16 half use-fp16 amp mixed-precision use-amp",
-       .remark = "bf16, or fp16 on GPUs before Ampere"});
+  cli.choice("precision", o.compute.precision, training_precisions(),
+             "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the "
+             "loss; auto: "
+             "bf16 where it is faster, fp32 in a named recipe",
+             {.foreign = "bf16 autocast fp16 half use-fp16 amp mixed-precision use-amp",
+              .remark = "bf16, or fp16 on GPUs before Ampere"});
   cli.on_off(
       "precision-tf32", o.compute.tf32,
       "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
@@ -486,12 +486,13 @@ void declare_answers(Cli& cli) {
 void declare_options(Cli& cli, TrainOptions& o) {
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipe_presets(o), "settings for every option that is not given");
-  cli.preset("size", o.model.size, size_presets(o),
-             "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
-             "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
-             "location; medium: the defaults of these options; auto: on a CPU the largest that fits the "
-             "time, without --init, --backbone and --recipe; else none",
-             {.modes = kDetect, .may_change = true});
+  cli.preset(
+      "size", o.model.size, size_presets(o),
+      "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
+      "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
+      "location; medium: the defaults of these options; auto: on a CPU the largest that fits the "
+      "time, without --init, --backbone and --recipe; else none",
+      {.modes = kDetect, .may_change = true});
   cli.choice("task", o.task, kTaskOptions,
              "detect: boxes with classes, a RetinaNet; classify: one class for each image");
   declare_data(cli, o);

@@ -19,10 +19,11 @@ namespace {
 constexpr const char* kDefaultTime = "1h";  // on a CPU, where nothing is said
 // A run that sees fewer images learns more with a smaller image or network: docs/measurements.md.
 constexpr double kLeastEpochs = 40, kLeastImages = 8000;
-constexpr int kCpuStepImages = 4;  // more updates in the same time
-constexpr double kMostValidating = .08;   // share of the time
+constexpr int kCpuStepImages = 4;        // more updates in the same time
+constexpr double kMostValidating = .08;  // share of the time
 constexpr std::int64_t kMostValidations = 26;
-constexpr int kSideStepPx = 32;    // images are padded to multiples of it
+constexpr double kSlowStepSeconds = 20;
+constexpr int kSideStepPx = 32;  // images are padded to multiples of it
 
 // The choices on a CPU, the first that sees enough images is taken.
 struct Candidate {
@@ -38,8 +39,9 @@ ImageSize padded(const InputSides& sides) {
 }
 
 InputSides scaled(const InputSides& own, double share) {
-  const int min_px = std::max(
-      kSideStepPx * 2, static_cast<int>(std::lround(own.min_px * share / kSideStepPx)) * kSideStepPx);
+  const int min_px =
+      std::max(kSideStepPx * 2,
+               static_cast<int>(std::lround(own.min_px * share / kSideStepPx)) * kSideStepPx);
   if (share == 1 || min_px >= own.min_px) return own;
   return {.min_px = min_px,
           .max_px = static_cast<int>(std::lround(1.0 * own.max_px * min_px / own.min_px))};
@@ -52,12 +54,6 @@ void apply_size(const std::string& name, TrainOptions& options, const Setter& se
 }
 
 }  // namespace
-
-bool chooses_size(const Cli& cli, const TrainOptions& options) {
-  return options.model.size == kAutoSize && options.recipe == kAutoRecipe &&
-         !options.classifies() && options.data.synthetic == 0 && options.from_scratch() &&
-         !cli.given(options.model.backbone);
-}
 
 TimeFit::TimeFit(Cli& cli, TrainOptions& options, const Job& job, const RunStart& start)
     : cli_(cli), options_(options), job_(job), start_(start) {}
@@ -72,30 +68,33 @@ StepSpeed TimeFit::measure(const TrainOptions& options) const {
 }
 
 std::string TimeFit::choose_size() {
-  const bool chooses = chooses_size(cli_, options_);
+  const bool chooses = options_.model.size == kAutoSize && options_.recipe == kAutoRecipe &&
+                       !options_.classifies() && options_.data.synthetic == 0 &&
+                       options_.from_scratch() && !cli_.given(options_.model.backbone);
   if (options_.model.size == kAutoSize) cli_.reopen(options_.model.size);
   const Setter set = cli_.data_setter({});
-  if (start_.before) {
-    // What was decided then, among it all that the size says.
-    if (!chooses || !cli_.decide_as_before(options_.model.size, *start_.before)) return "";
+  const bool is_kept =
+      start_.before && chooses && cli_.decide_as_before(options_.model.size, *start_.before);
+  if (is_kept) {  // with all that was decided beside it
     apply_size(options_.model.size, options_, set);
+    cli_.decide_as_before(options_.length.time, *start_.before);
     cli_.decide_as_before(options_.data.min_sides_px, *start_.before);
     cli_.decide_as_before(options_.data.max_side_px, *start_.before);
     cli_.decide_as_before(options_.length.images_per_step, *start_.before);
     return "";
   }
-  if (!chooses || job_.device.is_cuda() || !can_measure()) {
+  if (!chooses || start_.before || job_.device.is_cuda() || !can_measure()) {
     cli_.decide(options_.model.size, kNoSize);
     return "";
   }
   // A length that is given is kept, whatever the time.
   const bool has_length = options_.length.epochs || options_.length.steps;
   if (!has_length && options_.length.time.empty()) cli_.decide(options_.length.time, kDefaultTime);
-  const double time_s = options_.length.time.empty()
-                            ? parse_duration_s("", kDefaultTime)
-                            : parse_duration_s(cli_.name_of(options_.length.time), options_.length.time);
+  const std::string& time = options_.length.time;
+  const double time_s = parse_duration_s(cli_.name_of(time), time.empty() ? kDefaultTime : time);
   if (options_.length.images_per_rank == 0) {
-    cli_.decide(options_.length.images_per_step, std::max(kCpuStepImages, job_.communicator.size()));
+    cli_.decide(options_.length.images_per_step,
+                std::max(kCpuStepImages, job_.communicator.size()));
   }
   const double images = static_cast<double>(start_.image_count);
   const double wanted = std::max(kLeastEpochs * images, kLeastImages);
@@ -128,8 +127,9 @@ std::string TimeFit::choose_size() {
   return cat("size ", chosen->size, " at ", options_.min_side(), " px, chosen because ",
              human_seconds(time_s), " on this CPU ", seen >= wanted ? "let" : "do not even let",
              " a network of it see the ", counted(start_.image_count, "image"), " about ",
-             std::lround(seen / images), " times; ", cli_.name_of(options_.model.size), ", ", cli_.name_of(options_.data.min_sides_px),
-             " or ", cli_.name_of(options_.length.time), " choose otherwise");
+             std::lround(seen / images), " times; ", cli_.name_of(options_.model.size), ", ",
+             cli_.name_of(options_.data.min_sides_px), " or ", cli_.name_of(options_.length.time),
+             " choose otherwise");
 }
 
 std::string TimeFit::choose_precision() {
@@ -149,58 +149,51 @@ std::string TimeFit::choose_precision() {
              fixed(speed_->bf16_share, 2), " of fp32's time here");
 }
 
-double TimeFit::image_seconds() const {
-  if (!speed_) return 0;
-  return speed_->image_seconds(
-      padded({.min_px = options_.min_side(), .max_px = options_.max_side()}));
-}
-
 std::string TimeFit::choose_length(const TrainingPlan& plan) {
-  if (!options_.length.time.empty() && start_.before) {
-    cli_.decide_as_before(options_.length.steps, *start_.before);
+  TrainOptions::Length& length = options_.length;
+  const bool is_timed = !length.time.empty();
+  if (start_.before) {
+    cli_.decide_as_before(length.micro_batch, *start_.before);
+    if (!is_timed) return "";
+    cli_.decide_as_before(length.steps, *start_.before);
     cli_.decide_as_before(options_.validation.every_epochs, *start_.before);
     cli_.decide_as_before(options_.checkpoints.every, *start_.before);
     return "";
   }
-  if (start_.before || !can_measure()) return "";
-  const bool is_timed = !options_.length.time.empty();
-  if (!is_timed && !facts_of_recipe(options_.recipe).fits_data) return "";
+  if (!can_measure() || !(is_timed || facts_of_recipe(options_.recipe).fits_data)) return "";
   if (!speed_) speed_ = measure(options_);
-  const double image_s = image_seconds();
   const int ranks = job_.communicator.size();
+  const double image_s =
+      speed_->image_seconds(padded({.min_px = options_.min_side(), .max_px = options_.max_side()}));
   const double step_s = image_s * std::ceil(1.0 * options_.step_images() / ranks);
-  const auto& validation = job_.data->validation;
-  const double all_images = validation ? static_cast<double>(validation->index().size()) : 0;
-  const double validation_s =
-      image_s * kForwardShare / ranks *
-      (options_.validation.images > 0
-           ? std::min(all_images, static_cast<double>(options_.validation.images))
-           : all_images);
-  const std::int64_t epoch_steps = plan.steps_per_epoch();
-  const double epoch_s = step_s * static_cast<double>(epoch_steps);
-  if (is_timed) {
-    const double time_s =
-        parse_duration_s(cli_.name_of(options_.length.time), options_.length.time) - kEndSeconds;
-    const double epochs = std::max(time_s, 0.0) / epoch_s;
-    const auto period = static_cast<std::int64_t>(
-        std::ceil(std::max({1.0, epochs / kMostValidations,
-                            validation_s / (kMostValidating * epoch_s)})));
-    cli_.decide(options_.validation.every_epochs, static_cast<int>(period));
-    cli_.decide(options_.checkpoints.every, cat(period, "epochs"));
-    const double with_validation_s =
-        step_s + validation_s / static_cast<double>(options_.validation.every_epochs * epoch_steps);
-    cli_.decide(options_.length.steps,
-                std::max<std::int64_t>(1, std::llround((time_s - validation_s) / with_validation_s)));
+  // A signal ends the job after the images in progress: not long after it.
+  if (step_s > kSlowStepSeconds) {
+    cli_.decide(length.micro_batch, cat(std::max(1, static_cast<int>(kSlowStepSeconds / image_s))));
   }
-  const std::int64_t steps = options_.total_steps(epoch_steps);
-  const std::int64_t every = std::max<std::int64_t>(1, options_.validation.every_epochs) * epoch_steps;
-  const double all_s = step_s * static_cast<double>(steps) +
-                       validation_s * std::ceil(static_cast<double>(steps) / static_cast<double>(every));
-  return cat("about ", human_seconds(all_s + kEndSeconds), " from here, ",
+  const auto& validation = job_.data->validation;
+  const double validation_s =
+      validation ? image_s * kForwardShare / ranks * static_cast<double>(validation->index().size())
+                 : 0;
+  const std::int64_t epoch_steps = plan.steps_per_epoch();
+  if (is_timed) {
+    const double epoch_s = step_s * static_cast<double>(epoch_steps);
+    const double time_s = parse_duration_s(cli_.name_of(length.time), length.time) - kEndSeconds;
+    const double period = std::ceil(std::max(
+        {1.0, time_s / epoch_s / kMostValidations, validation_s / (kMostValidating * epoch_s)}));
+    cli_.decide(options_.validation.every_epochs, static_cast<int>(period));
+    cli_.decide(options_.checkpoints.every, cat(options_.validation.every_epochs, "epochs"));
+    const double all_s = step_s + validation_s * step_s / (period * epoch_s);
+    cli_.decide(length.steps,
+                std::max<std::int64_t>(1, std::llround((time_s - validation_s) / all_s)));
+  }
+  const auto steps = static_cast<double>(options_.total_steps(epoch_steps));
+  const auto period = std::max<std::int64_t>(1, options_.validation.every_epochs) * epoch_steps;
+  const double run_s =
+      step_s * steps + validation_s * std::ceil(steps / static_cast<double>(period));
+  return cat("about ", human_seconds(run_s + kEndSeconds), " from here, ",
              fixed(image_s * 1e3, image_s < .01 ? 1 : 0), " ms an image as measured",
-             is_timed ? cat("; ", counted(steps, "step"), ", as many as fit into ",
-                            cli_.name_of(options_.length.time), " ", options_.length.time,
-                            ", corrected at the end of epochs")
+             is_timed ? cat("; ", *length.steps, " steps, as many as fit into ",
+                            cli_.name_of(length.time), " ", length.time)
                       : "");
 }
 

@@ -16,25 +16,20 @@ namespace retina {
 inline constexpr double kForwardShare = .35;  // time of a validation image over a step's image
 inline constexpr double kEndSeconds = 3;      // for the last checkpoint and the page
 
-// Returns whether --size is to be chosen: a detector that begins from scratch without a recipe, a
-// backbone or a size.
-bool chooses_size(const Cli& cli, const TrainOptions& options);
-
 class TimeFit {
  public:
   // The arguments must outlive this. Rank 0.
   TimeFit(Cli& cli, TrainOptions& options, const Job& job, const RunStart& start);
 
-  // Decides, where they are open, the size, the images of a step and the image size, which must be
-  // known before the rest of the defaults. Returns a note, or "".
+  // Decides, for a detector that begins from scratch on a CPU without a recipe, a backbone or a
+  // size, the size, the images of a step and the image size, which must be known before the rest of
+  // the defaults. Returns a note, or "".
   std::string choose_size();
   // Decides the precision. Returns a note, or "".
   std::string choose_precision();
   // Decides the steps of a run with --for. Returns a note: how long the run takes; "" where it
   // could not be measured.
   std::string choose_length(const TrainingPlan& plan);
-  // Returns the seconds of an image in a step; 0 if they were not measured.
-  double image_seconds() const;
 
  private:
   bool can_measure() const;

@@ -110,15 +110,6 @@ int quantile(std::vector<int>& values, double share) {
 }
 
 constexpr double kManySmall = 0.1;  // share of the boxes that makes a note
-// Share of the default side below which enlarging the images makes a note.
-constexpr double kMuchEnlarged = 0.75;
-
-// Returns whether the default size may surprise: in a new run by our own defaults on a small set.
-bool may_enlarge(const TrainOptions& options, const RunStart& start) {
-  return !start.before && start.image_count < kSmallSetImages && options.data.synthetic == 0 &&
-         !options.classifies() && facts_of_recipe(options.recipe).fits_data &&
-         options.model.keep_ratio && !options.data.min_sides_px;
-}
 
 // Returns the trainable boxes as the network sees them, by the sets' histograms.
 std::vector<BoxSize> box_sizes(const TrainOptions& options, const TrainingData& data) {
@@ -293,13 +284,6 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
       notes.push_back(cat("--min-side ", own.min_px, " --max-side ", own.max_px,
                           ", chosen because half of the ", images, " are no larger"));
     }
-  } else if (may_enlarge(options, start)) {
-    const int own = own_sides(options, index).min_px, side = options.min_side();
-    if (own < kMuchEnlarged * side) {
-      notes.push_back(cat("half of the ", images, " have a shorter side of at most ", own,
-                          " px and are enlarged to ", side,
-                          "; --min-side auto trains faster, at their own size"));
-    }
   }
 
   if (!options.model.anchor_sizes) {
@@ -315,7 +299,6 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
   if (options.loss.assigner == Assigner::kAtss) add(about_small_boxes(box_sizes(options, data)));
   add(time.choose_precision());
   add(time.choose_length(plan));
-  job.image_seconds = time.image_seconds();
   return notes;
 }
 

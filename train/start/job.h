@@ -34,7 +34,6 @@ struct Job {
   std::optional<TrainingData> data = {};
   Command* command = nullptr;  // set by fit_to_data(), for what changes during the run
   double begun_s = now_seconds();
-  double image_seconds = 0;  // measured time of an image in a step; 0: unknown. Rank 0
   std::vector<std::string> notes = {};  // decisions by the data, with reasons, a line each; rank 0
   // The rest is set on rank 0 only.
   std::unique_ptr<RunDir> dir = {};  // null: nothing is written
@@ -47,8 +46,9 @@ struct Job {
 // nearly all images then have; the default sizes at most.
 InputSides own_sides(const TrainOptions& options, const ImageIndex& index);
 
-// Sets the options that the data, the measured speed, --init, and a run that is already in --output decide, as far as
-// they are not given: those of decide_run(); for --min-side auto the images' median; for
+// Sets the options that the data, the measured speed, --init, and a run that is already in --output
+// decide, as far as they are not given: those of decide_run(); for --min-side auto the images'
+// median; for
 // --anchor-sizes auto what fits the boxes of the manifests, resized as the run resizes them. No
 // record is read. Returns what was chosen and why, a line each. Throws kConfig, kIo. Rank 0.
 std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& job);

@@ -108,7 +108,12 @@ void check_length(const TrainOptions& o) {
   if (o.length.epochs && o.length.steps) {
     throw Error(ErrorKind::kUsage, "--epochs and --steps are both given", "keep one of them");
   }
-  if (!o.length.time.empty()) parse_duration_s("--for", o.length.time);
+  if (!o.length.time.empty()) {
+    parse_duration_s("--for", o.length.time);
+    if (o.length.epochs) {
+      throw Error(ErrorKind::kUsage, "--for and --epochs are both given", "keep one of them");
+    }
+  }
   const std::string judge = o.judge();
   if (judge.empty()) return;
   if (o.validation.shards.empty()) {

@@ -23,7 +23,8 @@ double seconds_per_pixel(const TrainOptions& options, int class_count, const c10
   double least_s = std::numeric_limits<double>::infinity();
   const double begin_s = now_seconds();
   // The first step makes the kernels; a network that is slow at it is measured by it all the same.
-  for (int step = 1; step <= kSteps && (step == 1 || now_seconds() - begin_s < kMostSeconds); ++step) {
+  for (int step = 1; step <= kSteps && (step == 1 || now_seconds() - begin_s < kMostSeconds);
+       ++step) {
     Stopwatch watch;
     replica.begin_step();
     replica.backward(replica.loss(replica.forward(batch), batch), /*is_last_micro_batch=*/true);
@@ -56,7 +57,8 @@ ReplicaOptions replica_options(const TrainOptions& options, int class_count,
 
 Batch grey_batch(const ImageSize& padded, int images, const Network& network) {
   Batch batch{.padded_width_px = padded.width, .padded_height_px = padded.height};
-  const std::size_t values = std::size_t{3} * static_cast<std::size_t>(padded.width) * static_cast<std::size_t>(padded.height);
+  const std::size_t values = std::size_t{3} * static_cast<std::size_t>(padded.width) *
+                             static_cast<std::size_t>(padded.height);
   const auto count = static_cast<std::size_t>(images);
   Sample sample{.slot = {},
                 .original_width_px = padded.width,

@@ -193,8 +193,9 @@ std::vector<std::size_t> ResampledEvaluation::object_image_counts() const {
 
 // Returns how often each of the images is drawn in a resample of as many.
 std::vector<std::uint32_t> draw_images(std::size_t image_count, std::size_t resample) {
-  const RandomStream random{
-      .seed = kResampleSeed, .use = RandomUse::kResample, .stream = static_cast<std::uint32_t>(resample)};
+  const RandomStream random{.seed = kResampleSeed,
+                            .use = RandomUse::kResample,
+                            .stream = static_cast<std::uint32_t>(resample)};
   std::vector<std::uint32_t> weights(image_count);
   for (std::size_t i = 0; i < image_count; ++i) ++weights[random.below(i, image_count)];
   return weights;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kNothing = .01;  // AP of a detector that has learned nothing
 constexpr std::int64_t kFewObjects = 100;
-constexpr double kWide = .1;        // an interval of this width tells little
+constexpr double kWide = .1;         // an interval of this width tells little
 constexpr double kStillRises = .01;  // AP over the last fifth
 constexpr double kLossRise = 1.15;   // of validation over its least: what is learned is by heart
 
@@ -49,8 +49,8 @@ std::string next_step(const VerdictInput& input) {
   if (input.course && input.ap < kNothing) return step_from_nothing(*input.course);
   const bool is_wide = !input.interval || input.interval->high - input.interval->low > kWide;
   if (input.object_count < kFewObjects && is_wide) {
-    return cat("label more validation images: ", counted(input.object_count, "object"),
-               " on ", counted(input.image_count, "image"), " tell little");
+    return cat("label more validation images: ", counted(input.object_count, "object"), " on ",
+               counted(input.image_count, "image"), " tell little");
   }
   if (!input.course || input.course->aps.size() < 3) return "";
   const TrainingCourse& course = *input.course;

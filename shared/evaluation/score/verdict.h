@@ -19,7 +19,7 @@ struct TrainingCourse {
 };
 
 struct VerdictInput {
-  double ap = -1;                     // COCO's AP@[.50:.95]; below 0: there is nothing to find
+  double ap = -1;                      // COCO's AP@[.50:.95]; below 0: there is nothing to find
   std::optional<Interval> interval{};  // ap_interval()
   std::int64_t object_count = 0, image_count = 0;
   std::optional<TrainingCourse> course{};  // unset: an evaluation

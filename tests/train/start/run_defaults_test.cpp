@@ -122,12 +122,13 @@ TEST(RunDefaults, ScaleTheLearningRateWithTheBatchUnlessItIsGiven) {
   EXPECT_EQ(unscaled.on(kCoco).effective_lr(), 0.01);
 }
 
-// Each would be far off with the other's default.
-TEST(RunDefaults, KeepOptimizerAndRateTogether) {
-  Command rate({"--lr", "0.02"});
-  EXPECT_EQ(rate.on(kPhotographs).optimizer.rule.kind, OptimizerKind::kSgd);
-  EXPECT_EQ(rate.options.effective_lr(), 0.02);
-  EXPECT_THAT(rate.notes, Contains(HasSubstr("optimizer sgd, not the recipe's adamw")));
+// The recipe's rate would be far off with another optimizer.
+TEST(RunDefaults, GiveAnotherOptimizerItsOwnRate) {
+  Command rate({"--lr", "0.0002"});
+  EXPECT_EQ(rate.on(kPhotographs).optimizer.rule.kind, OptimizerKind::kAdamW);
+  EXPECT_EQ(rate.options.effective_lr(), 0.0002);
+  Command same({"--optimizer", "adamw", "--images-per-step", "4"});
+  EXPECT_EQ(same.on(kPhotographs).effective_lr(), 4e-4) << "for any number of images";
   Command rule({"--optimizer", "sgd"});
   EXPECT_EQ(rule.on(kPhotographs).effective_lr(), 0.01);
   EXPECT_EQ(rule.options.recipe, kSmallRecipe);
