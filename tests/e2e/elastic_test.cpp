@@ -105,9 +105,6 @@ TEST(Elastic, FourThenThreeThenTwoRanksTrainEachImageOnceAnEpoch) {
     if (ranks == 2) {
       ASSERT_EQ(result.exit_code, 0) << words;
     }
-    EXPECT_EQ(
-        words.find("4 images per step do not divide evenly among 3 ranks") != std::string::npos,
-        ranks == 3);
     for (const auto& [step, images] : images_of(log, ranks)) trained[step] = images;
   }
 

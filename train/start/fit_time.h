@@ -16,11 +16,8 @@ namespace retina {
 inline constexpr double kForwardShare = .35;  // time of a validation image over a step's image
 inline constexpr double kEndSeconds = 3;      // for the last checkpoint and the page
 
-class TimeFit {
- public:
-  // The arguments must outlive this. Rank 0.
-  TimeFit(Cli& cli, TrainOptions& options, const Job& job, const RunStart& start);
-
+// References must outlive this. Rank 0.
+struct TimeFit {
   // Decides, for a detector that begins from scratch on a CPU without a recipe, a backbone or a
   // size, the size, the images of a step and the image size, which must be known before the rest of
   // the defaults. Returns a note, or "".
@@ -31,15 +28,14 @@ class TimeFit {
   // could not be measured.
   std::string choose_length(const TrainingPlan& plan);
 
- private:
   bool can_measure() const;
-  StepSpeed measure(const TrainOptions& options) const;
+  StepSpeed measure(const TrainOptions& tried) const;
 
-  Cli& cli_;
-  TrainOptions& options_;
-  const Job& job_;
-  const RunStart& start_;
-  std::optional<StepSpeed> speed_;  // of the decided network
+  Cli& cli;
+  TrainOptions& options;
+  const Job& job;
+  const RunStart& start;
+  std::optional<StepSpeed> speed = {};  // of the decided network
 };
 
 }  // namespace retina

@@ -261,7 +261,7 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
   const auto add = [&](const std::string& note) {
     if (!note.empty()) notes.push_back(note);
   };
-  TimeFit time(cli, options, job, start);
+  TimeFit time{cli, options, job, start};
   add(time.choose_size());
   const TrainingPlan plan(index, options.for_ranks(job.communicator.size()).plan_options(),
                           options.length.steps_per_epoch);

@@ -1,6 +1,5 @@
 #include "train/start/start_log.h"
 
-#include <cmath>
 #include <set>
 
 #include "shared/base/host.h"
@@ -61,7 +60,7 @@ std::string trained_text(const TrainingData& data) {
              data.train_shards.size() > 1 ? cat(" of ", data.train_shards.size(), " sets") : "");
 }
 
-void print_images(const TrainOptions& options, const TrainingData& data, int rank_count) {
+void print_images(const TrainOptions& options, const TrainingData& data) {
   // Untrained layers without weights.
   if (options.from_scratch() && options.norm_kind() == Norm::kFrozen &&
       options.data.synthetic == 0) {
@@ -92,18 +91,6 @@ void print_images(const TrainOptions& options, const TrainingData& data, int ran
            options.optimizer.lr_scaling == LrScaling::kLinear ? cat(" for ", reference, " per step")
                                                               : "",
            ", scaling ", word_of(kLrScalings, options.optimizer.lr_scaling), ")");
-  // Shares that differ leave ranks waiting.
-  if (options.step_images() % rank_count != 0) {
-    const auto most = largest_share(static_cast<std::size_t>(options.step_images()),
-                                    static_cast<std::size_t>(rank_count));
-    log_info(options.step_images(), " images per step do not divide evenly among ", rank_count,
-             " ranks: ", counted(options.step_images() % rank_count, "rank has", "ranks have"), " ",
-             most, ", the others ", most - 1, " and wait (",
-             shortest(std::round(1000.0 * options.step_images() /
-                                 (static_cast<double>(most) * rank_count)) /
-                      10),
-             " % of the ranks' time is used)");
-  }
   // A published recipe fits one number of images per step.
   const bool is_published = options.recipe != kNoRecipe && !facts.fits_data;
   if (is_published && options.optimizer.lr_scaling == LrScaling::kNone &&
@@ -164,7 +151,7 @@ void print_start(const Job& job) {
   const std::string map = device_map(job.communicator, job.device);
   if (!job.is_root()) return;
   log_info(map);
-  print_images(job.options, *job.data, job.communicator.size());
+  print_images(job.options, *job.data);
   print_schedule(job);
   warn_of_slow_precision(job.options.compute.precision, job.device, /*trains=*/true);
   for (const ShardSet& set : job.data->train_shards) print_quarantined("train", set);
