@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches COCO 2017 into COCO's own layout, as coco-pack and jobs/local.sh take it:
+# Fetches COCO 2017 into COCO's own layout, as coco-pack and docker/retina-run take it:
 #
 #   jobs/fetch_coco.sh DIR      ->  DIR/annotations/instances_{train,val}2017.json
 #                                   DIR/train2017/*.jpg, DIR/val2017/*.jpg

@@ -74,26 +74,12 @@ void stage_shards(Job& job, const TrainingRun& run) {
   }
 }
 
-void print_skipped(const TrainingRun& run) {
-  constexpr std::int64_t kMany = 10;  // fewer than one step in ten belong to the start
-  const std::int64_t skipped = run.replica.skipped_updates(), all = run.state.step();
-  if (skipped == 0) return;
-  const std::string text = cat("the gradient overflowed fp16 in ", skipped, " of ",
-                               counted(all, "step"), ", which made no update");
-  if (kMany * skipped > all) {
-    log_warning(text, "; where there are so many, --precision bf16 or fp32 learns more");
-  } else {
-    log_info(text);
-  }
-}
-
 // Prints the results of a finished run on rank 0. Collective.
 void print_end(const Job& job, const TrainingRun& run) {
   const std::string rates =
       job.options.data.synthetic > 0 ? run.monitor.throughput().summary(job.communicator) : "";
   if (!job.is_root()) return;
   std::cout << rates;
-  print_skipped(run);
   if (!run.verdict().empty()) std::cout << run.verdict() << '\n';
   if (job.dir) std::cout << "done; report: " << job.dir->report_path() << '\n';
 }

@@ -86,7 +86,6 @@ TEST_F(LossScale, ThatFallsToOneInVainEndsTheRun) {
   ASSERT_EQ(begun.exit_code, 0) << begun.err;
   EXPECT_THAT(begun.err,
               HasSubstr("step 1: the gradient overflowed fp16 with a loss scale of 65536"));
-  EXPECT_THAT(begun.err, HasSubstr("warning: the gradient overflowed fp16 in 5 of 5 steps"));
   EXPECT_THAT(read_file(job_ / "run/report.html"), HasSubstr("Loss scale"));
   const ProcessResult result = run_process(command("run", 40, options));
   EXPECT_EQ(result.exit_code, 1) << result.err;

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from installed import (BUILD, PROGRAMS, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries, label,
+from installed import (BUILD, PROGRAMS, SCRIPTS, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries, label,
                        licences, opened_libraries, run)
 
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -53,7 +53,7 @@ class InstalledPrograms(unittest.TestCase):
 
     def test_the_tree_has_programs_libraries_and_licences_alone(self):
         self.assertEqual(sorted(os.listdir(self.prefix)), ["bin", "lib", "share"])
-        self.assertEqual(sorted(os.listdir(self.prefix / "bin")), sorted([*PROGRAMS, WEIGHTS]))
+        self.assertEqual(sorted(os.listdir(self.prefix / "bin")), sorted([*PROGRAMS, *SCRIPTS]))
         ours = [path.name for path in self.libraries.glob("libretina*")]
         self.assertEqual(sorted(ours), ["libretina_eval_model.so", "libretina_mpi.so"])
         self.assertEqual([path for path in self.libraries.iterdir() if ".so" not in path.name], [])

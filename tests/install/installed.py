@@ -9,6 +9,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 PROGRAMS = ["coco-pack", "retina-train", "retina-eval", "retina-convert"]
 WEIGHTS = "retina-weights"  # a script
+SCRIPTS = [WEIGHTS, "retina-run"]
 TRAINING = ["--synthetic", "8", "--backbone", "resnet18", "--min-side", "64", "--max-side", "64",
             "--images-per-step", "2", "--steps", "2", "--threads", "1", "--compute-threads", "1",
             "--device", "cpu"]

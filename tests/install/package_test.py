@@ -16,7 +16,7 @@ import tempfile
 import unittest
 import zipfile
 
-from installed import (BUILD, PROGRAMS, SOURCE, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries,
+from installed import (BUILD, PROGRAMS, SCRIPTS, SOURCE, TRAINING, WEIGHTS, cache, fetched_weights, foreign_libraries,
                        licences, opened_libraries, run)
 
 VERSION = cache("CMAKE_PROJECT_VERSION")
@@ -156,7 +156,7 @@ class Packages(unittest.TestCase):
         big = [name for name in names if re.search("libtorch|libopenvino|libcu(?!rl)", name)]  # libcudart, libcublas ...
         self.assertEqual(big, [])
         scripts = re.findall(r"^(\S+) = retina_batch\._programs:(\S+)$", self.metadata("entry_points.txt"), re.M)
-        self.assertEqual(sorted(scripts), sorted((name, name.replace("-", "_")) for name in [*PROGRAMS, WEIGHTS]))
+        self.assertEqual(sorted(scripts), sorted((name, name.replace("-", "_")) for name in [*PROGRAMS, *SCRIPTS]))
 
     def test_the_same_build_gives_the_same_bytes(self):
         self.assertEqual(package(self.folder).returncode, 0)
@@ -192,6 +192,9 @@ class Packages(unittest.TestCase):
             self.assertIn(VERSION, self.expect_success(run([place / "bin" / name, "--version"])).stdout)
         self.assertEqual(fetched_weights(place / "bin" / WEIGHTS, self.folder),
                          ["retinanet_resnet50_fpn_v2_coco-5905b1c5.pt"])
+        done = run([place / "bin/retina-run", self.folder / "none"], PATH="/usr/bin:/bin")
+        self.assertEqual((done.returncode, done.stderr),
+                         (66, f"retina-run: error: {self.folder}/none: there is no such folder\n"))
 
     def test_wheels_of_another_folder_are_found_too(self):
         place, site = self.environment_with_the_wheel()

@@ -13,12 +13,6 @@ namespace {
 constexpr unsigned kClassifySmall = 4;  // by cifar-cnn
 constexpr int kMostPreview = 1000;      // samples on one page
 
-Choices<Precision> training_precisions() {
-  Choices<Precision> choices = kPrecisions;
-  choices.insert(choices.begin(), {"auto", Precision::kAuto});
-  return choices;
-}
-
 void declare_data(Cli& cli, TrainOptions& o) {
   cli.group("Data");
   cli.urls({"train", "validation"});
@@ -333,7 +327,7 @@ void declare_run(Cli& cli, TrainOptions& o) {
       "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
       "this long for one that is alive, 10 steps at least; clouds freeze machines for 30 s",
       {.least = 1, .may_change = true});
-  cli.choice("precision", o.compute.precision, training_precisions(),
+  cli.choice("precision", o.compute.precision, kTrainingPrecisions,
              "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the "
              "loss; auto: "
              "bf16 where it is faster, fp32 in a named recipe",

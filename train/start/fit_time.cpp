@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kDefaultTime = "1h";  // on a CPU, where nothing is said
 // A run that sees fewer images learns more with a smaller image or network: docs/measurements.md.
-constexpr double kLeastEpochs = 40, kLeastImages = 8000;
+constexpr double kLeastEpochs = 20, kLeastImages = 5000;
 constexpr int kCpuStepImages = 4;        // more updates in the same time
 constexpr double kMostValidating = .08;  // share of the time
 constexpr std::int64_t kMostValidations = 26;

@@ -41,6 +41,10 @@ inline const Choices<BoxLossKind> kBoxLosses = {{"l1", BoxLossKind::kL1},
 inline const Choices<ClassLossKind> kClassLosses = {{"focal", ClassLossKind::kFocal},
                                                     {"quality-focal", ClassLossKind::kQualityFocal},
                                                     {"varifocal", ClassLossKind::kVarifocal}};
+inline const Choices<Precision> kTrainingPrecisions = {{"auto", Precision::kAuto},
+                                                       {"fp32", Precision::kFp32},
+                                                       {"bf16", Precision::kBf16},
+                                                       {"fp16", Precision::kFp16}};
 inline const Choices<LrScaling> kLrScalings = {{"none", LrScaling::kNone},
                                                {"linear", LrScaling::kLinear}};
 

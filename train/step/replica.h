@@ -119,10 +119,6 @@ class Replica {
   // averages; not the running statistics, which each rank gathers from its own images.
   std::uint64_t hash();
 
-  // Returns the steps of the run that made no update, because the gradient overflowed fp16; waits
-  // for a GPU.
-  std::int64_t skipped_updates() const { return scaler_ ? scaler_->skipped_count() : 0; }
-
   // Discards accumulated gradients and all untaken metrics.
   void drop_gradients();
 
