@@ -151,10 +151,7 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
       metrics.object_count == 0 ? no_truth_text(metrics) : coco_summary_text(metrics);
   std::string sentence;
   if (metrics.image_count <= static_cast<std::int64_t>(kMostResampledImages)) {
-    sentence = verdict({.ap = metrics.stats[kAp],
-                        .interval = ap_interval(scored.boxes, 0),
-                        .object_count = metrics.object_count,
-                        .image_count = metrics.image_count});
+    sentence = verdict(verdict_facts(metrics, scored.boxes));
   }
   Page page{.title = kEvaluationTitle,
             .subtitle = scored.subject,

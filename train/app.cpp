@@ -94,10 +94,10 @@ int train(Command& command, Communicator& communicator) {
   set_tf32(false);  // the products of training have their own setting, see replica.cpp
   at::set_num_threads(threads_of_rank(options.compute.threads, communicator));
   // A finished run has nothing left to do.
-  if (communicator.all_reduce_max(is_finished(job) ? 1 : 0) != 0) {
+  if (communicator.all_reduce_max(finished(job).empty() ? 0 : 1) != 0) {
     if (job.is_root()) {
-      std::cout << options.output << ": already finished; report: " << job.dir->report_path()
-                << '\n';
+      std::cout << options.output << ": already finished; " << finished(job)
+                << "\nreport: " << job.dir->report_path() << '\n';
     }
     return 0;
   }

@@ -64,8 +64,7 @@ StepPipeline::Launched StepPipeline::launch(const StepMetrics& step, const StepE
   StepMetrics& newest = under_way_.back().metrics;
   newest.exposed_comm_ms += wait_ms;
   newest.replaced_images = static_cast<std::int64_t>(all.events.replaced_images);
-  Launched launched{
-      .events = all.events, .oldest = {}, .launch_ms = (now_seconds() - begun_seconds_) * 1e3};
+  Launched launched{.events = all.events, .oldest = {}};
   if (is_full) launched.oldest = take_oldest(all.loss);
   return launched;
 }

@@ -49,7 +49,6 @@ class StepPipeline {
   struct Launched {
     StepEvents events;                  // events of all ranks
     std::optional<RetiredStep> oldest;  // retired, when more than `depth` were under way
-    double launch_ms = 0;               // time since `begin_step`
   };
   // Adds `step`, whose update is on its way to the device, with this rank's events `own`. One
   // all-reduce shares the ranks' events and the oldest step's loss. Collective.

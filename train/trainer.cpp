@@ -198,7 +198,7 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
   step.micro_batch = run_.micro_batch();
   step.device_memory_bytes = peak_device_bytes(run_.job.device);
   const auto count = [](bool has_event) { return has_event ? 1.0 : 0.0; };
-  const auto [events, oldest, launch_ms] =
+  const auto [events, oldest] =
       pipeline_.launch(step, {.stop = count(stop_signal() != 0),
                               .save = count(is_root && run_.saving.is_due_by_clock()),
                               .replaced_images = static_cast<double>(step.replaced_images),
@@ -211,11 +211,10 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
   StepOutcome outcome = {
       .stop = events.stop > 0,
       .save_due = events.save > 0 || run_.saving.is_due(state_.step(), state_.at_epoch_end())};
-  Stopwatch drained;
   if (oldest) outcome.is_finite = ingest(*oldest);
   const bool drains = outcome.stop || outcome.save_due || state_.at_epoch_end() || state_.at_end();
   if (drains && outcome.is_finite) outcome.is_finite = drain();
-  if (is_root && !outcome.stop) run_.saving.add_step((launch_ms + drained.lap_ms()) * 1e-3);
+  if (is_root && !outcome.stop) run_.saving.check_written();
   return outcome;
 }
 

@@ -16,7 +16,6 @@
 #include "shared/model/network_shape.h"
 #include "shared/shard/set_notes.h"
 #include "train/plan/image_names.h"
-#include "train/run/checkpoint_interval.h"
 #include "train/run/continuation.h"
 #include "train/run/initial_weights.h"
 #include "train/start/fit_time.h"
@@ -25,6 +24,7 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kReportImages = 8;
+constexpr std::int64_t kPaceSteps = 20;  // make a pace
 constexpr const char* kNeedLess =
     "choose a smaller --min-side and --max-side or a smaller --backbone, start fewer ranks on each "
     "machine, or free memory";
@@ -144,8 +144,8 @@ void TrainingRun::begin() {
         1 - static_cast<double>(state.step()) /
                 static_cast<double>(std::max<std::int64_t>(1, state.total_steps()));
     pace_ = {.left_s = share_left * parse_duration_s("--for", options.length.time) - kEndSeconds,
-             .epoch_begin_s = now_seconds(),
-             .epoch_begin_step = state.step()};
+             .begin_s = now_seconds(),
+             .begin_step = state.step()};
   }
   if (length_change_) monitor.add(*length_change_);
   if (options.rolls_back() && communicator.is_root()) {
@@ -244,9 +244,12 @@ StepLoaderInput TrainingRun::loading() const {
 
 bool TrainingRun::finish_epoch() {
   const double end_s = now_seconds();
-  if (const std::int64_t steps = state.step() - pace_.epoch_begin_step; steps > 0) {
-    const double step_s = (end_s - pace_.epoch_begin_s) / static_cast<double>(steps);
+  const std::int64_t steps = state.step() - pace_.begin_step;
+  if (steps >= kPaceSteps) {
+    const double step_s = (end_s - pace_.begin_s) / static_cast<double>(steps);
     pace_.step_s = pace_.step_s > 0 ? (pace_.step_s + step_s) / 2 : step_s;
+    pace_.begin_s = end_s;
+    pace_.begin_step = state.step();
   }
   replica.average_statistics();
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
@@ -255,9 +258,9 @@ bool TrainingRun::finish_epoch() {
   monitor.close_epoch(epoch_point(state.step(), state.steps_per_epoch(), state.rollback));
   if (state.at_epoch_end()) log_plateau(state.schedule.close_epoch());
   if (validates) report_validation();
-  pace_.epoch_begin_s = now_seconds();
-  pace_.epoch_begin_step = state.step();
-  if (validates) pace_.validation_s = pace_.epoch_begin_s - end_s;
+  const double validation_s = now_seconds() - end_s;
+  pace_.begin_s += validation_s;
+  if (validates) pace_.validation_s = validation_s;
   return true;
 }
 
@@ -277,7 +280,8 @@ std::int64_t TrainingRun::fitting_steps() {
 }
 
 bool TrainingRun::refit_length() {
-  if (options.length.time.empty() || state.at_end()) return false;
+  if (options.length.time.empty() || state.at_end() || pace_.begin_step != state.step())
+    return false;
   const std::int64_t steps =
       communicator.all_reduce_max(communicator.is_root() ? fitting_steps() : 0);
   if (steps == 0 || steps == state.total_steps()) return false;

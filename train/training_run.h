@@ -117,11 +117,11 @@ class TrainingRun {
   std::optional<LengthChange> length_change_;
   int micro_batch_;
   std::optional<MemoryNeed> need_;  // unset until it is measured
-  // Times of the current epoch and of validations, for refit_length(); rank 0.
+  // Measured times for refit_length(); rank 0's decide.
   struct Pace {
-    double left_s = 0;         // when the time began to count
-    double epoch_begin_s = 0;  // on the clock
-    std::int64_t epoch_begin_step = 0;
+    double left_s = 0;   // when the job began
+    double begin_s = 0;  // on the clock, without validations since
+    std::int64_t begin_step = 0;
     double step_s = 0, validation_s = 0;
   } pace_;
   std::string verdict_;

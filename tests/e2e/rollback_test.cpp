@@ -114,14 +114,5 @@ TEST_F(Rollback, EndsTheRunWhenEveryStepGoesWrong) {
   EXPECT_THAT(result.err, HasSubstr("after 3 rollbacks without a new checkpoint"));
 }
 
-TEST(CheckpointAuto, SavesByTheClockFromWhatOneCosts) {
-  const Job job(Task::kClassification);
-  const ProcessResult result = run_process(job.train_command(
-      job / "run", 12, {"--checkpoint-every", "auto,mtbf=1s", "--steps-per-epoch", "12"}));
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("each stalls training for"));
-  EXPECT_THAT(result.err, HasSubstr("assumed mtbf=1s"));
-}
-
 }  // namespace
 }  // namespace retina

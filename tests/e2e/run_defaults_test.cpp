@@ -125,10 +125,13 @@ TEST(RunDefaults, ChooseWhatFitsTheTimeAndKeepIt) {
              words("--for 12s --device cpu --threads 1 --compute-threads 1"));
   const ProcessResult first = run_process(command);
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_THAT(first.err, ContainsRegex("size tiny at [0-9]+ px, chosen because in 12 s this CPU"));
+  EXPECT_THAT(
+      first.err,
+      ContainsRegex(
+          "size tiny at [0-9]+ px, chosen because it is the fastest.* in 12 s on this CPU"));
   EXPECT_THAT(first.err, ContainsRegex("[0-9]+ steps?, as many as fit into --for 12s"));
-  EXPECT_THAT(first.out, ContainsRegex("AP [0-9.]+.*: it finds nothing yet; next: "));
-  EXPECT_THAT(read_file(run + "/report.html"), HasSubstr("it finds nothing yet"));
+  EXPECT_THAT(first.out, ContainsRegex("AP [0-9.]+.*; next: give it more time: [0-9]+ steps are few"));
+  EXPECT_THAT(read_file(run + "/report.html"), HasSubstr("; next: give it more time"));
   const JsonFile config = config_of(run);
   const JsonView options = config.root().at("options");
   EXPECT_EQ(options.at("size").as_string(), "tiny");
@@ -144,7 +147,7 @@ TEST(RunDefaults, ChooseWhatFitsTheTimeAndKeepIt) {
     const ProcessResult second = run_process(again);
     EXPECT_EQ(second.exit_code, 0) << second.err;
     EXPECT_THAT(second.out, HasSubstr("already finished"));
-    EXPECT_THAT(second.err, Not(HasSubstr("chosen because in")));
+    EXPECT_THAT(second.err, Not(HasSubstr("chosen because it is")));
   }
 }
 

@@ -16,11 +16,11 @@ VerdictInput measured(double ap) {
 TrainingCourse course(std::vector<double> aps, std::vector<double> losses) {
   TrainingCourse result{.aps = std::move(aps),
                         .losses = std::move(losses),
-                        .total_steps = 1000,
+                        .total_steps = 2000,
                         .first_loss = 2,
                         .last_loss = .5};
   for (std::size_t i = 0; i < result.aps.size(); ++i) {
-    result.steps.push_back(1000.0 * static_cast<double>(i + 1) /
+    result.steps.push_back(2000.0 * static_cast<double>(i + 1) /
                            static_cast<double>(result.aps.size()));
   }
   return result;
@@ -33,6 +33,9 @@ TEST(Verdict, BeginsWithApItsIntervalAndItsMeaning) {
   EXPECT_THAT(verdict(measured(.1)), HasSubstr("misses most"));
   EXPECT_THAT(verdict(measured(.7)), EndsWith("boxes fit closely"));
   EXPECT_EQ(verdict({.ap = -1}), "");
+  VerdictInput input = measured(.4);
+  input.lost_classes = {"cat", "dog"};
+  EXPECT_THAT(verdict(input), EndsWith("; not found at all: cat, dog"));
 }
 
 TEST(Verdict, SaysWhyNothingIsFound) {
@@ -42,14 +45,13 @@ TEST(Verdict, SaysWhyNothingIsFound) {
   input.course->last_loss = 2;
   EXPECT_THAT(verdict(input), HasSubstr("learning rate"));
   input.course->total_steps = 20;
-  EXPECT_THAT(verdict(input), HasSubstr("too short (20 steps)"));
+  EXPECT_THAT(verdict(input), HasSubstr("give it more time: 20 steps are few"));
 }
 
 TEST(Verdict, AsksForWhatHelpsMost) {
   VerdictInput input = measured(.4);
   input.course = course({.1, .2, .3, .35, .4}, {1, .9, .8, .7, .6});
-  EXPECT_THAT(verdict(input),
-              HasSubstr("train longer: the last fifth of the run still gained 0.050"));
+  EXPECT_THAT(verdict(input), HasSubstr("the last fifth of the run still gained 0.050"));
   input.course = course({.1, .3, .4, .4, .4}, {1, .6, .6, .7, .8});
   EXPECT_THAT(verdict(input), HasSubstr("learned by heart"));
   input.course = course({.1, .3, .4, .4, .4}, {1, .6, .6, .6, .6});

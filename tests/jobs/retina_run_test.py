@@ -179,7 +179,7 @@ class RetinaRun(unittest.TestCase):
                          "or unpacks to")
         self.assertEqual(self.refusal(64, "--ranks", "two"), "retina-run: error: --ranks two: want a number of ranks")
         self.assertIn("a second folder beside", self.refusal(64, "other"))
-        self.assertIn("retina-train's go after --, as in retina-run DATA -- --epochs 3", self.refusal(64, "--epochs", "3"))
+        self.assertIn("retina-train's options go after the folder and --, as in retina-run FOLDER -- --epochs ...", self.refusal(64, "--epochs", "3"))
         self.clear_data()
         self.assertIn(f"error: {own}: holds no data set of COCO, YOLO,", self.refusal(66))
 

@@ -96,11 +96,7 @@ class DetectionValidation : public Validation {
   std::optional<VerdictInput> verdict_facts() override {
     if (!truth_ || truth_->images.size() > kMostResampledImages) return std::nullopt;
     const BoxGroups boxes = groups(*truth_, detections_);
-    const CocoMetrics metrics = evaluate_detections(boxes);
-    return VerdictInput{.ap = metrics.stats[kAp],
-                        .interval = ap_interval(boxes, 0),
-                        .object_count = metrics.object_count,
-                        .image_count = metrics.image_count};
+    return retina::verdict_facts(evaluate_detections(boxes), boxes);
   }
 
   Gallery gallery(std::size_t count) const override {

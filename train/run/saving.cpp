@@ -16,9 +16,6 @@
 namespace retina {
 namespace {
 
-// Factor by which the automatic interval must change to be logged again.
-constexpr double kLoggedFactor = 1.5;
-
 // Writes a checkpoint to `path`, by way of `build_path` on the scratch folder; without one both are
 // the same. Returns its hash.
 std::uint64_t write_checkpoint(const std::string& path, const std::string& build_path,
@@ -56,13 +53,8 @@ void Saving::wait() {
 void Saving::begin() {
   last_save_seconds_ = now_seconds();
   if (input_.run_dir == nullptr) return;
-  Checkpoint checkpoint;
-  input_.replica.snapshot(checkpoint);
   input_.run_dir->check_space(static_cast<double>(input_.replica.snapshot_bytes()),
                               input_.options.keep, input_.options.scratch);
-  // The time of a copy is the first guess of the cost of saving.
-  meter_ = CheckpointMeter(now_seconds() - last_save_seconds_);
-  set_interval();
 }
 
 void Saving::continue_from(const RunState& state) {
@@ -77,50 +69,29 @@ void Saving::finish() {
   wait();
 }
 
-void Saving::set_interval() {
-  if (input_.options.period) return;
-  const CheckpointCost cost{.lost_s = meter_.lost_s(), .write_s = write_s_};
-  interval_s_ =
-      checkpoint_interval_s(cost, parse_duration_s("--checkpoint-every mtbf", input_.options.mtbf));
-  if (interval_s_ < logged_interval_s_ * kLoggedFactor &&
-      logged_interval_s_ < interval_s_ * kLoggedFactor) {
-    return;
-  }
-  logged_interval_s_ = interval_s_;
-  log_info("checkpoint interval ", fixed(interval_s_, 1), " s: each stalls training for ",
-           fixed(cost.lost_s, 3), " s and takes ", fixed(cost.write_s, 1),
-           " s to write; assumed mtbf=", input_.options.mtbf);
-}
-
-void Saving::add_step(double seconds) {
-  const bool writing = is_writing();
-  if (!writing) wait();
-  meter_.add_step(seconds, writing || was_writing_);
-  was_writing_ = writing;
+void Saving::check_written() {
+  if (!is_writing()) wait();
 }
 
 bool Saving::is_due(std::int64_t step, bool epoch_end) const {
-  if (!input_.options.period) return epoch_end;
-  switch (input_.options.period->unit) {
+  switch (input_.options.period.unit) {
     case Span::Unit::kMinutes:
       return epoch_end;
     case Span::Unit::kSteps:
       return epoch_end ||
-             step % std::max<std::int64_t>(1, std::llround(input_.options.period->count)) == 0;
+             step % std::max<std::int64_t>(1, std::llround(input_.options.period.count)) == 0;
     case Span::Unit::kEpochs:
     case Span::Unit::kRun:  // not a period
       break;
   }
   const double steps =
-      input_.options.period->count * static_cast<double>(input_.facts.steps_per_epoch);
+      input_.options.period.count * static_cast<double>(input_.facts.steps_per_epoch);
   return step % std::max<std::int64_t>(1, std::llround(steps)) == 0;
 }
 
 bool Saving::is_due_by_clock() const {
-  const double since_s = now_seconds() - last_save_seconds_;
-  if (!input_.options.period) return input_.options.writes && since_s >= interval_s_;
-  return input_.options.period->unit == Span::Unit::kMinutes &&
-         since_s >= input_.options.period->count * 60;
+  return input_.options.period.unit == Span::Unit::kMinutes &&
+         now_seconds() - last_save_seconds_ >= input_.options.period.count * 60;
 }
 
 void Saving::save(const RunState& state, const std::function<void()>& sync_log) {
@@ -133,11 +104,7 @@ void Saving::save(const RunState& state, const std::function<void()>& sync_log) 
   sync_log();
   input_.run_dir->check_present();
   write(state);
-  const double stall_s = now_seconds() - start_s;
-  stall_ms_ += stall_s * 1e3;
-  was_writing_ = true;
-  meter_.add_stall(stall_s);
-  set_interval();
+  stall_ms_ += (now_seconds() - start_s) * 1e3;
 }
 
 bool Saving::ends_epoch(const RunState& state) const {
@@ -158,14 +125,13 @@ void Saving::write(const RunState& state) {
   wait();
   under_way_ = std::async(
       std::launch::async, [this, file, path, point, build_path = scratch_.build_path(path),
-                           content = checkpoint_of(state), start_s = now_seconds()] {
+                           content = checkpoint_of(state)] {
         as_io_error([&] {
           const std::uint64_t hash = write_checkpoint(path, build_path, content);
           input_.run_dir->record(
               {.file = file, .step = point.step, .ap = point.ap, .xxh3 = hex64(hash)},
               input_.options.keep);
         });
-        write_s_ = now_seconds() - start_s;
       });
 }
 

@@ -2,7 +2,6 @@
 // weights, and names its file in the run's folder. The writing itself runs alongside training.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -16,7 +15,6 @@
 #include "shared/cli/cli.h"
 #include "shared/coco/categories.h"
 #include "shared/comm/communicator.h"
-#include "train/run/checkpoint_interval.h"
 #include "train/run/run_dir.h"
 #include "train/run/run_state.h"
 #include "train/schedule/schedule.h"
@@ -25,12 +23,11 @@
 namespace retina {
 
 struct SavingOptions {
-  std::optional<Span> period = {};  // unset: auto, the best interval by `mtbf` and epoch ends
-  std::string mtbf = "4h";          // mean time between failures of the whole job
-  int keep = 3;                     // newest checkpoints kept besides the best
-  bool writes = true;               // the job writes checkpoints, on rank 0
-  std::string folder = {};          // the run's folder
-  std::string scratch = {};         // local disk to build checkpoints on; empty: in `folder`
+  Span period = {.count = 1, .unit = Span::Unit::kEpochs};
+  int keep = 3;              // newest checkpoints kept besides the best
+  bool writes = true;        // the job writes checkpoints, on rank 0
+  std::string folder = {};   // the run's folder
+  std::string scratch = {};  // local disk to build checkpoints on; empty: in `folder`
   // Names the last checkpoint of a run with --steps by its step, even at an epoch's end.
   bool names_last_step = false;
 };
@@ -68,9 +65,8 @@ class Saving {
   // Marks the current state as saved in no checkpoint.
   void forget_saved() { saved_step_ = -1; }
 
-  // Adds the time of a step, for --checkpoint-every auto. Throws the error of a checkpoint that was
-  // under way. Rank 0.
-  void add_step(double seconds);
+  // Throws the error of a checkpoint that has been written meanwhile. Rank 0.
+  void check_written();
   // Returns the milliseconds for which training paused to save since the last call. Rank 0.
   double take_stall_ms() { return std::exchange(stall_ms_, 0.0); }
 
@@ -103,14 +99,7 @@ class Saving {
   // Waits for the file under way. Throws its error.
   void wait();
   void write(const RunState& state);
-  void set_interval();
   SavingInput input_;
-  // For --checkpoint-every auto; rank 0.
-  CheckpointMeter meter_;
-  double interval_s_ = 0, logged_interval_s_ = 0;
-  bool was_writing_ = false;
-  std::atomic<double> write_s_ = 0;
-
   double stall_ms_ = 0;
   std::int64_t saved_step_ = -1;
   double last_save_seconds_ = 0;

@@ -90,4 +90,23 @@ Span parse_span(const std::string& option, const std::string& text) {
   return span;
 }
 
+double parse_duration_s(const std::string& option, const std::string& text) {
+  double count = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
+  const std::string unit = text.substr(static_cast<std::size_t>(result.ptr - text.data()));
+  const double unit_s = unit == "s"                       ? 1
+                        : unit == "min"                   ? 60
+                        : unit == "h"                     ? 3600
+                        : unit == "day" || unit == "days" ? 86400
+                                                          : 0;
+  constexpr double kMostDays = 36500;
+  const bool in_range = count > 0 && count * unit_s <= kMostDays * 86400;
+  if (result.ec != std::errc() || unit_s == 0 || !in_range) {
+    throw Error(ErrorKind::kUsage,
+                cat(option, ": bad value (got \"", text,
+                    "\", want for example 90s, 30min, 4h or 2days, up to 36500days)"));
+  }
+  return count * unit_s;
+}
+
 }  // namespace retina

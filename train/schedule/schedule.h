@@ -76,5 +76,7 @@ std::vector<std::int64_t> drop_steps(const std::vector<Span>& spans, const RunLe
 // Parses a span. Throws Error{kUsage} naming `option`, also for more than kMostInSpan and for a
 // share of nothing or of more than the run.
 Span parse_span(const std::string& option, const std::string& text);
+// Parses "90s", "30min", "4h" or "2days"; returns seconds. Throws Error{kUsage} naming `option`.
+double parse_duration_s(const std::string& option, const std::string& text);
 
 }  // namespace retina

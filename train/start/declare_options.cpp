@@ -1,4 +1,5 @@
 #include "shared/base/cat.h"
+#include "shared/base/error.h"
 #include "shared/checkpoint/pretrained.h"
 #include "shared/cli/cli.h"
 #include "shared/cli/foreign_names.h"
@@ -369,14 +370,10 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
             "--scratch; 0: none ahead of use [80 %]",
             {.may_change = true});
   cli.option("checkpoint-every", o.checkpoints.every, "SPAN",
-             "1epoch, 500steps or 10min; auto: from what one costs and mtbf, at most 1 % of the "
-             "time, and at each epoch's end",
+             "1epoch, 500steps or 10min, of these also at epoch ends",
              {.may_change = true,
               .foreign = "save-period save-interval save-freq checkpoint-interval save-every "
                          "save-steps snapshot-interval checkpoint-freq"});
-  cli.option("mtbf", o.checkpoints.mtbf, "DURATION",
-             "mean time between failures of the whole job: 90s, 30min, 4h, 2days",
-             {.may_change = true, .part_of = "checkpoint-every"});
   cli.option("check-replicas-every", o.distribution.check_replicas_every, "STEPS",
              "compare the ranks' weights, also before each checkpoint; 0: never",
              {.least = 0, .may_change = true});
@@ -500,6 +497,12 @@ void declare_options(Cli& cli, TrainOptions& o) {
   cli.modes({"detect", "classify", "classify by cifar-cnn"});
   declare_answers(cli);
   cli.validate([&o](const Cli& given) {
+    if (given.given(o.length.time) &&
+        (given.given(o.length.steps) || given.given(o.length.epochs))) {
+      throw Error(ErrorKind::kUsage,
+                  cat(given.name_of(o.length.time), " is given beside a number of steps or epochs"),
+                  "keep one of them");
+    }
     o.check_task();
     const bool is_small = o.classifies() && o.model.backbone == kCifarCnn;
     given.check_mode(is_small         ? kClassifySmall

@@ -9,7 +9,6 @@
 #include "shared/base/cat.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
-#include "train/run/checkpoint_interval.h"
 #include "train/start/recipes.h"
 #include "train/start/step_speed.h"
 
@@ -18,7 +17,7 @@ namespace {
 
 constexpr const char* kDefaultTime = "1h";  // on a CPU, where nothing is said
 // A run that sees fewer images learns more with a smaller image or network: docs/measurements.md.
-constexpr double kLeastEpochs = 20, kLeastImages = 5000;
+constexpr double kLeastEpochs = 6, kLeastImages = 2000;
 constexpr int kCpuStepImages = 4;        // more updates in the same time
 constexpr double kMostValidating = .08;  // share of the time
 constexpr std::int64_t kMostValidations = 26;
@@ -29,9 +28,10 @@ constexpr int kSideStepPx = 32;  // images are padded to multiples of it
 struct Candidate {
   const char* size;
   double side_share;  // of the images' own side
+  double images = 1;  // what it wants to see, over the least
 };
 constexpr Candidate kCandidates[] = {
-    {"small", 1}, {"tiny", 1}, {"tiny", .75}, {"tiny", .5}, {"tiny", .375}};
+    {"small", 1, 5}, {"tiny", 1}, {"tiny", .75}, {"tiny", .5}, {"tiny", .375}};
 
 ImageSize padded(const InputSides& sides) {
   const auto up = [](int side) { return (side + kSideStepPx - 1) / kSideStepPx * kSideStepPx; };
@@ -72,6 +72,10 @@ std::string TimeFit::choose_size() {
   const Setter set = cli.data_setter({});
   const bool is_kept =
       start.before && chooses && cli.decide_as_before(options.model.size, *start.before);
+  const bool measures = chooses && !start.before && !job.device.is_cuda() && can_measure();
+  if ((is_kept || measures) && !cli.given(options.model.anchor_sizes)) {
+    options.model.anchor_sizes.reset();  // they fit the boxes, too
+  }
   if (is_kept) {  // with all that was decided beside it
     apply_size(options.model.size, options, set);
     cli.decide_as_before(options.length.time, *start.before);
@@ -80,8 +84,14 @@ std::string TimeFit::choose_size() {
     cli.decide_as_before(options.length.images_per_step, *start.before);
     return "";
   }
-  if (!chooses || start.before || job.device.is_cuda() || !can_measure()) {
-    cli.decide(options.model.size, kNoSize);
+  const bool is_timed_on_cpu = !start.before && !options.length.time.empty() &&
+                               !job.device.is_cuda() && options.recipe == kAutoRecipe &&
+                               can_measure();
+  if ((measures || is_timed_on_cpu) && options.length.images_per_rank == 0) {
+    cli.decide(options.length.images_per_step, std::max(kCpuStepImages, job.communicator.size()));
+  }
+  if (!measures) {
+    if (!options.classifies()) cli.decide(options.model.size, kNoSize);
     return "";
   }
   // A length that is given is kept, whatever the time.
@@ -89,9 +99,6 @@ std::string TimeFit::choose_size() {
   if (!has_length && options.length.time.empty()) cli.decide(options.length.time, kDefaultTime);
   const std::string& time = options.length.time;
   const double time_s = parse_duration_s(cli.name_of(time), time.empty() ? kDefaultTime : time);
-  if (options.length.images_per_rank == 0) {
-    cli.decide(options.length.images_per_step, std::max(kCpuStepImages, job.communicator.size()));
-  }
   const double images = static_cast<double>(start.image_count);
   const double wanted = std::max(kLeastEpochs * images, kLeastImages);
   const bool has_side = cli.given(options.data.min_sides_px);
@@ -112,7 +119,7 @@ std::string TimeFit::choose_size() {
     chosen = &one;
     speed = speeds[one.size];
     seen = time_s * job.communicator.size() / speed->image_seconds(padded(sides));
-    if (seen >= wanted) break;
+    if (seen >= wanted * one.images) break;
   }
   cli.decide(options.model.size, chosen->size);
   apply_size(chosen->size, options, set);
@@ -120,9 +127,10 @@ std::string TimeFit::choose_size() {
     cli.decide(options.data.min_sides_px, std::vector<std::int64_t>{sides.min_px});
     cli.decide(options.data.max_side_px, sides.max_px);
   }
-  return cat("size ", chosen->size, " at ", options.min_side(), " px, chosen because in ",
-             human_seconds(time_s), " this CPU shows ", counted(start.image_count, "image"),
-             " about ", std::lround(seen / images), " times to it; ",
+  return cat("size ", chosen->size, " at ", options.min_side(), " px, chosen because it is the ",
+             seen >= wanted * chosen->images ? "largest" : "fastest, too slow though,",
+             " that sees the ", counted(start.image_count, "image"), " often enough in ",
+             human_seconds(time_s), " on this CPU (", fixed(seen / images, 1), " times); ",
              cli.name_of(options.model.size), ", ", cli.name_of(options.data.min_sides_px), " or ",
              cli.name_of(time), " choose otherwise");
 }
@@ -141,7 +149,7 @@ std::string TimeFit::choose_precision() {
   cli.decide(precision, speed->precision);
   if (speed->bf16_share == 1) return "";
   return cat("precision ", word_of(kPrecisions, precision), ", chosen because bf16 takes ",
-             fixed(speed->bf16_share, 2), " of fp32's time here");
+             fixed(speed->bf16_share, 2), " times as long as fp32 here");
 }
 
 std::string TimeFit::choose_length(const TrainingPlan& plan) {
@@ -185,11 +193,18 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   const auto period = std::max<std::int64_t>(1, options.validation.every_epochs) * epoch_steps;
   const double run_s =
       step_s * steps + validation_s * std::ceil(steps / static_cast<double>(period));
-  return cat("about ", human_seconds(run_s + kEndSeconds), " from here, ",
-             fixed(image_s * 1e3, image_s < .01 ? 1 : 0), " ms an image as measured",
-             is_timed ? cat("; ", *length.steps, " steps, as many as fit into ",
-                            cli.name_of(length.time), " ", length.time)
-                      : "");
+  const double all_s = run_s + kEndSeconds;
+  const std::string estimate =
+      cat("about ", human_seconds(all_s), " from here, ",
+          fixed(image_s * 1e3, image_s < .01 ? 1 : 0), " ms an image as measured");
+  if (!is_timed) return estimate;
+  const std::string option = cat(cli.name_of(length.time), " ", length.time);
+  constexpr double kMuchLonger = 1.2;
+  return cat(
+      estimate, "; ", counted(*length.steps, "step"),
+      all_s > kMuchLonger * parse_duration_s("", length.time)
+          ? cat(", the least, which do not fit into ", option, ": a smaller network or image does")
+          : cat(", as many as fit into ", option));
 }
 
 }  // namespace retina

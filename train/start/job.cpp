@@ -167,24 +167,6 @@ std::string about_small_boxes(const std::vector<BoxSize>& boxes) {
       "most of them without an anchor; a larger --min-side, or --assigner iou, has them learned");
 }
 
-// Returns how to continue a run that has nothing left to do; "" for any other run.
-std::string finished(const Job& job) {
-  // A job that was killed between its last checkpoint and its report must still write the report.
-  if (!job.found || !path_exists(job.dir->report_path())) return "";
-  const RunState state = RunState::parse(job.found->checkpoint.trainer_json, job.found->path);
-  if (!state.epoch_closed) return "";
-  const std::int64_t steps_per_epoch = job.data->plan->steps_per_epoch();
-  if (state.adaptive_schedule.ended_early) {
-    return "--early-stop has ended it, and --init with another --output goes on from its weights";
-  }
-  if (state.step >= job.options.total_steps(steps_per_epoch)) {
-    return "more --epochs or --steps continue it";
-  }
-  AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
-  schedule.restore(state.adaptive_schedule, state.ap);
-  return schedule.ended_early() ? "a higher --stop-at-ap continues it" : "";
-}
-
 // Checks that the job may start in `dir`, and finds what it starts from. Changes no file.
 void check_start(Job& job, RunConfig& config) {
   const TrainOptions& options = job.options;
@@ -203,7 +185,7 @@ bool open_finished_run(Job& job, RunConfig& config) {
   job.dir = std::make_unique<RunDir>(job.options.output, RunDir::Access::kRead);
   if (!job.dir->has_run()) return false;
   check_start(job, config);
-  return is_finished(job);
+  return !finished(job).empty();
 }
 
 // Returns the part of the job that the run's folder keeps. An --init that names a run's folder
@@ -244,6 +226,25 @@ InputSides own_sides(const TrainOptions& options, const ImageIndex& index) {
   const int max_px = options.data.max_side_px.value_or(
       std::clamp(quantile(longer, kNearlyAll), min_px, most.max_px));
   return {.min_px = min_px, .max_px = max_px};
+}
+
+std::string finished(const Job& job) {
+  // A job that was killed between its last checkpoint and its report must still write the report.
+  if (!job.found || !path_exists(job.dir->report_path())) return "";
+  const RunState state = RunState::parse(job.found->checkpoint.trainer_json, job.found->path);
+  if (!state.epoch_closed) return "";
+  const std::int64_t steps_per_epoch = job.data->plan->steps_per_epoch();
+  if (state.adaptive_schedule.ended_early) {
+    return "--early-stop has ended it, and --init with another --output goes on from its weights";
+  }
+  if (state.step >= job.options.total_steps(steps_per_epoch)) {
+    const bool counts_steps = job.options.length.steps.has_value();
+    return cat(counts_steps ? "more --steps continue it" : "more --epochs continue it",
+               "; a longer run of its own takes another --output, and with --init these weights");
+  }
+  AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
+  schedule.restore(state.adaptive_schedule, state.ap);
+  return schedule.ended_early() ? "a higher --stop-at-ap continues it" : "";
 }
 
 std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& job) {
@@ -372,10 +373,6 @@ ExistingRun existing_run(Job& job) {
 DecodeThreads decode_threads(const Job& job) {
   return choose_decode_threads(job.options.data.decode_threads,
                                threads_of_rank(0, job.communicator), job.device.is_cuda());
-}
-
-bool is_finished(const Job& job) {
-  return !finished(job).empty();
 }
 
 }  // namespace retina

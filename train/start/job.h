@@ -74,7 +74,8 @@ struct ExistingRun {
 // open_run(). Rank 0.
 ExistingRun existing_run(Job& job);
 
-// Returns true if the checkpoint to continue from is the run's last and its report is written.
-bool is_finished(const Job& job);
+// Returns how to continue a run that has nothing left to do: the checkpoint to continue from is its
+// last, and its report is written. "" for any other run.
+std::string finished(const Job& job);
 
 }  // namespace retina

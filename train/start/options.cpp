@@ -10,7 +10,6 @@
 #include "shared/cli/cli.h"
 #include "shared/data/sample_source.h"
 #include "shared/model/network_shape.h"
-#include "train/run/checkpoint_interval.h"
 #include "train/run/run_config.h"
 #include "train/run/saving.h"
 #include "train/start/recipes.h"
@@ -108,12 +107,7 @@ void check_length(const TrainOptions& o) {
   if (o.length.epochs && o.length.steps) {
     throw Error(ErrorKind::kUsage, "--epochs and --steps are both given", "keep one of them");
   }
-  if (!o.length.time.empty()) {
-    parse_duration_s("--for", o.length.time);
-    if (o.length.epochs) {
-      throw Error(ErrorKind::kUsage, "--for and --epochs are both given", "keep one of them");
-    }
-  }
+  if (!o.length.time.empty()) parse_duration_s("--for", o.length.time);
   const std::string judge = o.judge();
   if (judge.empty()) return;
   if (o.validation.shards.empty()) {
@@ -139,7 +133,6 @@ void check_job(const TrainOptions& o) {
                 "give --train SHARDS, or leave one of the two out");
   }
   o.saving_options();
-  parse_duration_s("--checkpoint-every mtbf", o.checkpoints.mtbf);
   const std::string& resume = o.checkpoints.resume;
   if (resume == "true" || resume == "True" || resume == "1" || resume == "yes") {
     throw Error(ErrorKind::kUsage,
@@ -300,15 +293,13 @@ EpochPlanOptions TrainOptions::plan_options() const {
 }
 
 SavingOptions TrainOptions::saving_options() const {
-  SavingOptions result{.mtbf = checkpoints.mtbf,
-                       .keep = checkpoints.keep,
+  SavingOptions result{.keep = checkpoints.keep,
                        .writes = writes(),
                        .folder = output,
                        .scratch = scratch,
                        .names_last_step = length.steps.has_value()};
-  if (checkpoints.every == "auto") return result;
   result.period = parse_span("--checkpoint-every", checkpoints.every);
-  if (result.period->unit == Span::Unit::kRun) {
+  if (result.period.unit == Span::Unit::kRun) {
     refuse("--checkpoint-every", checkpoints.every, "epochs, steps or minutes");
   }
   return result;

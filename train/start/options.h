@@ -148,8 +148,7 @@ struct TrainOptions {
   } distribution;
 
   struct Checkpoints {
-    std::string every = "1epoch";  // a span, or auto
-    std::string mtbf = "4h";       // mean time between failures of the job, for `auto`
+    std::string every = "1epoch";  // a span
     int keep = 3;                  // newest checkpoints kept besides the best
     OnNan on_nan = OnNan::kStop;
     std::string resume = "auto";

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "shared/base/cat.h"
+#include "shared/base/printable.h"
 
 namespace retina {
 namespace {
 
 constexpr double kNothing = .01;  // AP of a detector that has learned nothing
 constexpr std::int64_t kFewObjects = 100;
+constexpr std::int64_t kFewSteps = 1000;
 constexpr double kWide = .1;         // an interval of this width tells little
 constexpr double kStillRises = .01;  // AP over the last fifth
 constexpr double kLossRise = 1.15;   // of validation over its least: what is learned is by heart
@@ -22,11 +24,6 @@ std::string meaning(double ap) {
 }
 
 std::string step_from_nothing(const TrainingCourse& course) {
-  constexpr std::int64_t kShort = 500;
-  if (course.total_steps < kShort) {
-    return cat("the run is too short (", counted(course.total_steps, "step"),
-               "): give it more time");
-  }
   if (course.last_loss > .9 * course.first_loss) {
     return "the loss has not fallen: another learning rate, a fifth or five times of it, or "
            "weights to start from";
@@ -46,6 +43,9 @@ double late_gain(const TrainingCourse& course) {
 }
 
 std::string next_step(const VerdictInput& input) {
+  if (input.course && input.course->total_steps < kFewSteps) {
+    return cat("give it more time: ", counted(input.course->total_steps, "step"), " are few");
+  }
   if (input.course && input.ap < kNothing) return step_from_nothing(*input.course);
   const bool is_wide = !input.interval || input.interval->high - input.interval->low > kWide;
   if (input.object_count < kFewObjects && is_wide) {
@@ -55,7 +55,8 @@ std::string next_step(const VerdictInput& input) {
   if (!input.course || input.course->aps.size() < 3) return "";
   const TrainingCourse& course = *input.course;
   if (const double gain = late_gain(course); gain > kStillRises) {
-    return cat("train longer: the last fifth of the run still gained ", fixed(gain, 3));
+    return cat("train longer, in another folder: the last fifth of the run still gained ",
+               fixed(gain, 3));
   }
   const double least = *std::min_element(course.losses.begin(), course.losses.end());
   if (course.losses.back() > kLossRise * least) {
@@ -67,15 +68,29 @@ std::string next_step(const VerdictInput& input) {
 
 }  // namespace
 
+VerdictInput verdict_facts(const CocoMetrics& metrics, const BoxGroups& boxes) {
+  VerdictInput input{.ap = metrics.stats[kAp],
+                     .interval = ap_interval(boxes, 0),
+                     .object_count = metrics.object_count,
+                     .image_count = metrics.image_count};
+  for (const ClassMetrics& one : metrics.per_class) {
+    if (one.object_count > 0 && one.stats[kAp] < kNothing) input.lost_classes.push_back(one.name);
+  }
+  return input;
+}
+
 std::string verdict(const VerdictInput& input) {
   if (input.ap < 0 || input.object_count == 0) return "";
   const std::string interval =
       input.interval ? cat(" (95 % of such image sets: ", fixed(input.interval->low, 3), " to ",
                            fixed(input.interval->high, 3), ")")
                      : "";
+  std::string text = cat("AP ", fixed(input.ap, 3), interval, ": ", meaning(input.ap));
+  for (std::size_t i = 0; i < input.lost_classes.size() && input.ap >= kNothing; ++i) {
+    text += cat(i == 0 ? "; not found at all: " : ", ", escaped(input.lost_classes[i]));
+  }
   const std::string step = next_step(input);
-  return cat("AP ", fixed(input.ap, 3), interval, ": ", meaning(input.ap),
-             step.empty() ? "" : cat("; next: ", step));
+  return step.empty() ? text : cat(text, "; next: ", step);
 }
 
 }  // namespace retina

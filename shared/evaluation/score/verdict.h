@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "shared/evaluation/score/proportion.h"
+#include "shared/evaluation/score/metrics.h"
+#include "shared/evaluation/score/resampling.h"
 
 namespace retina {
 
@@ -22,8 +23,12 @@ struct VerdictInput {
   double ap = -1;                      // COCO's AP@[.50:.95]; below 0: there is nothing to find
   std::optional<Interval> interval{};  // ap_interval()
   std::int64_t object_count = 0, image_count = 0;
-  std::optional<TrainingCourse> course{};  // unset: an evaluation
+  std::vector<std::string> lost_classes{};  // with objects, of which none is found
+  std::optional<TrainingCourse> course{};   // unset: an evaluation
 };
+
+// Returns an evaluation's facts; its AP is resampled, which takes long for thousands of images.
+VerdictInput verdict_facts(const CocoMetrics& metrics, const BoxGroups& boxes);
 
 // Returns "AP 0.416 (95 % of such image sets: 0.382 to 0.449): ..." and a next step; "" where there
 // is nothing to find.

@@ -388,7 +388,7 @@ TEST(TrainOptions, NameTheRangeOfNumbersThatAreTooLarge) {
                          {"--checkpoint-every", "1e30steps", "up to 1000000000"},
                          {"--checkpoint-every", "1e300min", "up to 1000000000"},
                          {"--lr-drop-at", "2epochs,1e30epochs", "up to 1000000000"},
-                         {"--checkpoint-every", "mtbf=1e308days", "up to 36500days"},
+                         {"--for", "1e308days", "up to 36500days"},
                          {"--compute-threads", "1000000", "0 to 1024"},
                          {"--threads", "1000000", "0 to 1024"},
                          {"--images-per-step", "2147483647", "1 to 65536"},
