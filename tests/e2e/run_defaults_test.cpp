@@ -130,7 +130,8 @@ TEST(RunDefaults, ChooseWhatFitsTheTimeAndKeepIt) {
       ContainsRegex(
           "size tiny at [0-9]+ px, chosen because it is the fastest.* in 12 s on this CPU"));
   EXPECT_THAT(first.err, ContainsRegex("[0-9]+ steps?, as many as fit into --for 12s"));
-  EXPECT_THAT(first.out, ContainsRegex("AP [0-9.]+.*; next: give it more time: [0-9]+ steps are few"));
+  EXPECT_THAT(first.out,
+              ContainsRegex("AP [0-9.]+.*; next: give it more time: [0-9]+ steps are few"));
   EXPECT_THAT(read_file(run + "/report.html"), HasSubstr("; next: give it more time"));
   const JsonFile config = config_of(run);
   const JsonView options = config.root().at("options");
