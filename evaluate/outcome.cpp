@@ -154,8 +154,8 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
     sentence = verdict(verdict_facts(metrics, scored.boxes));
   }
   Page page{.title = kEvaluationTitle,
-            .subtitle = scored.subject,
-            .summary = sentence.empty() ? summary : cat(sentence, "\n\n", summary),
+            .subtitle = sentence.empty() ? scored.subject : cat(sentence, ". ", scored.subject),
+            .summary = summary,
             .data = metrics_json(metrics, explanation),
             .settings = settings_of(cli.effective())};
   for (const std::string& note : notes) page.notes.push_back(note + ".");

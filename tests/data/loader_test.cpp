@@ -79,9 +79,10 @@ TEST(BatchLoader, GivesTheSameBatchesForAnyNumberOfThreads) {
 TEST(BatchLoader, LetsItsConsumerGiveUpWhileABatchIsNotThere) {
   const SyntheticSource source(60, 5, 7);
   std::promise<void> arrives;
+  // As a shard that is under way; it is there for all later requests.
+  const std::shared_future<void> arrived = arrives.get_future().share();
   BatchLoader loader(source, {.threads = 1}, [&]() -> std::optional<BatchRequest> {
-    arrives.get_future().wait();  // as a shard that is under way
-    arrives = {};
+    arrived.wait();
     return request_of_records({1});
   });
   int asked = 0;
@@ -91,7 +92,6 @@ TEST(BatchLoader, LetsItsConsumerGiveUpWhileABatchIsNotThere) {
   const auto batch = loader.next([] { return false; });
   ASSERT_TRUE(batch);
   EXPECT_EQ(batch->samples.size(), 1U);
-  arrives.set_value();
 }
 
 TEST(BatchLoader, GivesABatchWithoutImagesForARequestWithoutSlots) {

@@ -4,8 +4,10 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -191,6 +193,26 @@ class RetinaRun(unittest.TestCase):
     def test_an_error_of_retina_train_says_where_its_options_go(self):
         (self.room / "retina-train").write_text("#!/bin/sh\nexit 78\n")
         self.assertRegex(self.refusal(78, "--ranks", "1"), "retina-train's options go after -- .*TRAIN_OPTIONS.*OUT=")
+
+    def test_a_signal_reaches_the_training_which_saves_before_it_ends(self):
+        (self.room / "retina-train").write_text(
+            "#!/usr/bin/env bash\n[ \"$1\" != --version ] || { echo 'GPUs seen 1'; exit; }\n"
+            "trap 'sleep 0.3; echo saved >>\"$CALLS\"; exit 75' TERM\necho begun >>\"$CALLS\"\n"
+            "while :; do sleep 0.05; done\n")
+        calls = self.room / "calls"
+        for number in (signal.SIGTERM, signal.SIGINT):
+            calls.unlink(missing_ok=True)
+            with subprocess.Popen([SCRIPT, "--bin", self.room, self.room / "data", "--output", self.room / "out"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                  env=os.environ | {"CALLS": str(calls)}) as job:
+                while not (calls.exists() and "begun" in calls.read_text()):
+                    self.assertIsNone(job.poll())
+                    time.sleep(0.05)
+                job.send_signal(number)
+                told = job.stderr.read()
+            self.assertEqual(job.returncode, 75, told)
+            self.assertIn("saved", calls.read_text())
+            self.assertIn("the same command again continues", told)
 
     def test_results_go_beside_the_data_unless_said_otherwise(self):
         training, = [call for call in self.calls(1, output=None) if "--train" in call]

@@ -140,9 +140,10 @@ std::string TimeFit::choose_precision() {
   if (precision == Precision::kAuto) cli.reopen(precision);
   if (start.before && cli.decide_as_before(precision, *start.before)) return "";
   if (precision != Precision::kAuto) return "";
-  const bool measures = facts_of_recipe(options.recipe).fits_data && can_measure();
-  if (!measures) {
-    cli.decide(precision, Precision::kFp32);
+  const bool is_open = facts_of_recipe(options.recipe).fits_data && can_measure();
+  if (!is_open || job.device.is_cuda()) {  // a GPU's units need no measurement
+    const bool has_units = is_open && has_units_for(Precision::kBf16, job.device);
+    cli.decide(precision, has_units ? Precision::kBf16 : Precision::kFp32);
     return "";
   }
   if (!speed) speed = measure(options);
@@ -163,7 +164,8 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
     cli.decide_as_before(options.checkpoints.every, *start.before);
     return "";
   }
-  if (!can_measure() || !(is_timed || facts_of_recipe(options.recipe).fits_data)) return "";
+  const bool estimates = facts_of_recipe(options.recipe).fits_data && !job.device.is_cuda();
+  if (!can_measure() || !(is_timed || estimates)) return "";
   if (!speed) speed = measure(options);
   const int ranks = job.communicator.size();
   const double image_s =

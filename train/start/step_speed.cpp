@@ -17,6 +17,11 @@ constexpr int kSteps = 5;
 constexpr double kMostSeconds = 2;  // of a measurement, once it has a step
 constexpr double kWorthIt = .85;    // bf16's largest share of fp32's time
 
+// A classifier's images have one size, and cifar-cnn takes no other.
+int side_of(const TrainOptions& options) {
+  return options.classifies() ? options.min_side() : kSidePx;
+}
+
 class Measured {
  public:
   Measured(TrainOptions options, Precision precision, int class_count, const c10::Device& device)
@@ -26,7 +31,7 @@ class Measured {
               return replica_options(options, class_count, device);
             }(),
             *alone_),
-        batch_(grey_batch({kSidePx, kSidePx}, kImages, replica_.network())) {}
+        batch_(grey_batch({side_of(options), side_of(options)}, kImages, replica_.network())) {}
 
   // Makes a step; returns its seconds.
   double step() {
@@ -111,7 +116,7 @@ StepSpeed measure_step(const TrainOptions& options, int class_count, const c10::
       all_s += step_s;
     }
   }
-  const double pixels = std::max(1, steps - 1) * kImages * kSidePx * kSidePx;
+  const double side = side_of(options), pixels = std::max(1, steps - 1) * kImages * side * side;
   if (!compares) return {seconds[0] / pixels, is_open ? Precision::kFp32 : wanted};
   const double share = seconds[1] / seconds[0];
   const bool is_faster = share <= kWorthIt;
