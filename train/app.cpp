@@ -96,8 +96,8 @@ int train(Command& command, Communicator& communicator) {
   // A finished run has nothing left to do.
   if (communicator.all_reduce_max(finished(job).empty() ? 0 : 1) != 0) {
     if (job.is_root()) {
-      std::cout << options.output << ": already finished; " << finished(job)
-                << "\nreport: " << job.dir->report_path() << '\n';
+      std::cout << options.output << ": already finished (" << finished(job)
+                << "); report: " << job.dir->report_path() << '\n';
     }
     return 0;
   }

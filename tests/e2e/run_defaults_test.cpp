@@ -291,7 +291,7 @@ TEST(RunDefaults, CheckArgsTellsOfTheRunThatIsThere) {
   const std::vector<std::string> one_step = {"--steps", "1", "--recipe", "none"};
   ASSERT_EQ(run_process(plain_command(job, job / "run", one_step)).exit_code, 0);
   const std::string finished = check({"--steps", "1"});
-  EXPECT_THAT(finished, HasSubstr("run: already finished; more --epochs or --steps continue it"));
+  EXPECT_THAT(finished, HasSubstr("run: already finished; more --steps continue it"));
   EXPECT_THAT(finished, Not(HasSubstr("memory: ")));
   EXPECT_THAT(check({"--steps", "1", "--overwrite"}), HasSubstr("which --overwrite removes\n"));
   const std::string longer = check({"--steps", "3"});
