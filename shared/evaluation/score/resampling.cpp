@@ -228,8 +228,8 @@ std::optional<Interval> percentile_interval(std::vector<double> values) {
 std::optional<Interval> ap_interval(const BoxGroups& boxes, int thread_count) {
   const ResampledEvaluation matched(boxes, thread_count);
   if (matched.images_with_objects() < kFewestImages) return std::nullopt;
-  std::vector<double> aps(kResamples);
-  for_each_parallel(kResamples, thread_count, [&](std::size_t resample) {
+  std::vector<double> aps(kQuickResamples);
+  for_each_parallel(kQuickResamples, thread_count, [&](std::size_t resample) {
     aps[resample] = mean_ap(matched.class_aps(draw_images(boxes.image_count(), resample)));
   });
   return percentile_interval(std::move(aps));

@@ -64,9 +64,10 @@ inline constexpr int kResamples = 1000;
 // Least number of images with an object for an interval: with fewer, percentile intervals are too
 // narrow.
 inline constexpr std::size_t kFewestImages = 10;
-// Most images of which an evaluation resamples its AP by itself: the interval of more is narrow,
-// and takes long.
-inline constexpr std::size_t kMostResampledImages = 2000;
+// Most images of which an evaluation resamples its AP by itself, and how often: a tenth of a
+// second.
+inline constexpr int kQuickResamples = 200;
+inline constexpr std::size_t kMostResampledImages = 500;
 
 // Returns how often each of the images is drawn in a resample of as many.
 std::vector<std::uint32_t> draw_images(std::size_t image_count, std::size_t resample);
