@@ -264,16 +264,15 @@ bool TrainingRun::finish_epoch() {
   return true;
 }
 
-std::int64_t TrainingRun::fitting_steps() {
+std::int64_t TrainingRun::steps_in_time() {
   constexpr double kLeastStray = .03;
-  const double images = validation_ ? static_cast<double>(job.data->validation->index().size()) : 0;
-  if (pace_.validation_s == 0) {
-    pace_.validation_s = kForwardShare * pace_.step_s * images / options.step_images();
+  if (validation_ && pace_.validation_s == 0) {  // none has been made yet
+    pace_.validation_s = kForwardShare * pace_.step_s / options.step_images() *
+                         static_cast<double>(job.data->validation->index().size());
   }
-  const auto period = static_cast<double>(
-      std::max<std::int64_t>(1, options.validation.every_epochs) * state.steps_per_epoch());
-  const double left_s = pace_.left_s - (now_seconds() - job.begun_s) - pace_.validation_s;
-  const double fitting = left_s / (pace_.step_s + pace_.validation_s / period);
+  const double fitting =
+      fitting_steps(pace_.left_s - (now_seconds() - job.begun_s), pace_.step_s, pace_.validation_s,
+                    steps_between_validations(options, state.steps_per_epoch()));
   const auto planned = static_cast<double>(state.total_steps() - state.step());
   const bool strays = std::abs(fitting - planned) > kLeastStray * planned;
   return strays ? state.step() + std::max<std::int64_t>(1, std::llround(fitting)) : 0;
@@ -283,7 +282,7 @@ bool TrainingRun::refit_length() {
   if (options.length.time.empty() || state.at_end() || pace_.begin_step != state.step())
     return false;
   const std::int64_t steps =
-      communicator.all_reduce_max(communicator.is_root() ? fitting_steps() : 0);
+      communicator.all_reduce_max(communicator.is_root() ? steps_in_time() : 0);
   if (steps == 0 || steps == state.total_steps()) return false;
   if (communicator.is_root()) {
     log_info("step ", state.step(), ": ", counted(steps, "step"),

@@ -28,11 +28,8 @@ inline void shorten_spins(int, char** arguments, char** environment) {
     longer[count] = environment[count];
   }
   longer[count] = limit;
-  char own[PATH_MAX];
-  const ssize_t length = ::readlink("/proc/self/exe", own, sizeof(own) - 1);
-  if (length <= 0) return;
-  own[length] = '\0';
-  ::execve(own, arguments, longer);
+  static char own[PATH_MAX];
+  if (::readlink("/proc/self/exe", own, sizeof(own) - 1) > 0) ::execve(own, arguments, longer);
 }
 
 [[gnu::section(".preinit_array"),

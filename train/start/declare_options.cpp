@@ -330,8 +330,7 @@ void declare_run(Cli& cli, TrainOptions& o) {
       {.least = 1, .may_change = true});
   cli.choice("precision", o.compute.precision, kTrainingPrecisions,
              "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the "
-             "loss; auto: "
-             "bf16 where it is faster, fp32 in a named recipe",
+             "loss; auto: bf16 where it is faster, fp32 in a named recipe",
              {.foreign = "bf16 autocast fp16 half use-fp16 amp mixed-precision use-amp",
               .remark = "bf16, or fp16 on GPUs before Ampere"});
   cli.on_off(

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "shared/base/cat.h"
@@ -55,6 +56,16 @@ void apply_size(const std::string& name, TrainOptions& options, const Setter& se
 
 }  // namespace
 
+double steps_between_validations(const TrainOptions& options, std::int64_t epoch_steps) {
+  const int epochs = options.validation.every_epochs;
+  return epochs == 0 ? std::numeric_limits<double>::infinity()
+                     : static_cast<double>(epochs * epoch_steps);
+}
+
+double fitting_steps(double seconds, double step_s, double validation_s, double period) {
+  return (seconds - validation_s) / (step_s + validation_s / period);
+}
+
 bool TimeFit::can_measure() const {
   return job.device.is_cuda() || options.compute.device != DeviceChoice::kCuda;
 }
@@ -72,7 +83,8 @@ std::string TimeFit::choose_size() {
   const Setter set = cli.data_setter({});
   const bool is_kept =
       start.before && chooses && cli.decide_as_before(options.model.size, *start.before);
-  const bool measures = chooses && !start.before && !job.device.is_cuda() && can_measure();
+  const bool on_cpu = !start.before && !job.device.is_cuda() && can_measure();
+  const bool measures = chooses && on_cpu;
   if ((is_kept || measures) && !cli.given(options.model.anchor_sizes)) {
     options.model.anchor_sizes.reset();  // they fit the boxes, too
   }
@@ -84,10 +96,8 @@ std::string TimeFit::choose_size() {
     cli.decide_as_before(options.length.images_per_step, *start.before);
     return "";
   }
-  const bool is_timed_on_cpu = !start.before && !options.length.time.empty() &&
-                               !job.device.is_cuda() && options.recipe == kAutoRecipe &&
-                               can_measure();
-  if ((measures || is_timed_on_cpu) && options.length.images_per_rank == 0) {
+  const bool is_timed = on_cpu && options.recipe == kAutoRecipe && !options.length.time.empty();
+  if ((measures || is_timed) && options.length.images_per_rank == 0) {
     cli.decide(options.length.images_per_step, std::max(kCpuStepImages, job.communicator.size()));
   }
   if (!measures) {
@@ -99,7 +109,7 @@ std::string TimeFit::choose_size() {
   if (!has_length && options.length.time.empty()) cli.decide(options.length.time, kDefaultTime);
   const std::string& time = options.length.time;
   const double time_s = parse_duration_s(cli.name_of(time), time.empty() ? kDefaultTime : time);
-  const double images = static_cast<double>(start.image_count);
+  const auto images = static_cast<double>(start.image_count);
   const double wanted = std::max(kLeastEpochs * images, kLeastImages);
   const bool has_side = cli.given(options.data.min_sides_px);
   InputSides sides;
@@ -175,10 +185,9 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   if (step_s > kSlowStepSeconds) {
     cli.decide(length.micro_batch, cat(std::max(1, static_cast<int>(kSlowStepSeconds / image_s))));
   }
-  const auto& validation = job.data->validation;
-  const double validation_s =
-      validation ? image_s * kForwardShare / ranks * static_cast<double>(validation->index().size())
-                 : 0;
+  const double shown =
+      job.data->validation ? static_cast<double>(job.data->validation->index().size()) : 0;
+  const double validation_s = image_s * kForwardShare / ranks * shown;
   const std::int64_t epoch_steps = plan.steps_per_epoch();
   if (is_timed) {
     const double epoch_s = step_s * static_cast<double>(epoch_steps);
@@ -186,27 +195,23 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
     const double period = std::ceil(std::max(
         {1.0, time_s / epoch_s / kMostValidations, validation_s / (kMostValidating * epoch_s)}));
     cli.decide(options.validation.every_epochs, static_cast<int>(period));
-    cli.decide(options.checkpoints.every, cat(options.validation.every_epochs, "epochs"));
-    const double all_s = step_s + validation_s * step_s / (period * epoch_s);
-    cli.decide(length.steps,
-               std::max<std::int64_t>(1, std::llround((time_s - validation_s) / all_s)));
+    cli.decide(options.checkpoints.every, cat(static_cast<int>(period), "epochs"));
+    const double fitting = fitting_steps(time_s, step_s, validation_s,
+                                         steps_between_validations(options, epoch_steps));
+    cli.decide(length.steps, std::max<std::int64_t>(1, std::llround(fitting)));
   }
   const auto steps = static_cast<double>(options.total_steps(epoch_steps));
-  const auto period = std::max<std::int64_t>(1, options.validation.every_epochs) * epoch_steps;
-  const double run_s =
-      step_s * steps + validation_s * std::ceil(steps / static_cast<double>(period));
-  const double all_s = run_s + kEndSeconds;
-  const std::string estimate =
-      cat("about ", human_seconds(all_s), " from here, ",
-          fixed(image_s * 1e3, image_s < .01 ? 1 : 0), " ms an image as measured");
-  if (!is_timed) return estimate;
-  const std::string option = cat(cli.name_of(length.time), " ", length.time);
+  const double validations =
+      std::max(1.0, std::ceil(steps / steps_between_validations(options, epoch_steps)));
+  const double all_s = step_s * steps + validation_s * validations + kEndSeconds;
+  const std::string text = cat("about ", human_seconds(all_s), " from here, ",
+                               fixed(image_s * 1e3, 1), " ms an image as measured");
+  if (!is_timed) return text;
   constexpr double kMuchLonger = 1.2;
-  return cat(
-      estimate, "; ", counted(*length.steps, "step"),
-      all_s > kMuchLonger * parse_duration_s("", length.time)
-          ? cat(", the least, which do not fit into ", option, ": a smaller network or image does")
-          : cat(", as many as fit into ", option));
+  const bool fits = all_s <= kMuchLonger * parse_duration_s("", length.time);
+  return cat(text, "; ", counted(*length.steps, "step"),
+             fits ? ", as many as fit into " : ", which is longer than ", cli.name_of(length.time),
+             " ", length.time, fits ? "" : ": a smaller network or image fits");
 }
 
 }  // namespace retina

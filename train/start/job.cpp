@@ -239,8 +239,8 @@ std::string finished(const Job& job) {
   }
   if (state.step >= job.options.total_steps(steps_per_epoch)) {
     const bool counts_steps = job.options.length.steps.has_value();
-    return cat(counts_steps ? "more --steps continue it" : "more --epochs continue it",
-               "; a longer run of its own takes another --output, and with --init these weights");
+    return cat("more ", counts_steps ? "--steps" : "--epochs",
+               " continue it, another --output begins a longer one, with --init from its weights");
   }
   AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
   schedule.restore(state.adaptive_schedule, state.ap);
