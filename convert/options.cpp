@@ -151,14 +151,13 @@ void declare_options(Cli& cli, ConvertOptions& options) {
            "replace an output that was made with other inputs or options",
            {.foreign = kForeignOverwrites});
   cli.group("Form of the model");
-  cli.choice(
-      "weights", options.onnx_weights, kWeightTypes,
-      "how they are stored: f16 halves the file; int8 (with --data) quarters it and is faster "
-      "on CPUs",
-      {.modes = kConvert,
-       .foreign = "weights=fp16 weights=half weights=float16 bf16 fp16 half use-fp16 amp "
-                  "mixed-precision use-amp int8 quantize quantise",
-       .remark = "f16 or int8"});
+  cli.choice("weights", options.onnx_weights, kWeightTypes,
+             "how they are stored: f16 halves the file; int8 (with --data) quarters it and is "
+             "faster on CPUs",
+             {.modes = kConvert,
+              .foreign = "weights=fp16 weights=half weights=float16 bf16 fp16 half use-fp16 amp "
+                         "mixed-precision use-amp int8 quantize quantise",
+              .remark = "f16 or int8"});
   cli.option("onnx-static", options.onnx_static, "HxW",
              "all images have this size, for runtimes that want to know it; unset: any size",
              {.modes = kConvert,
@@ -187,13 +186,12 @@ void declare_options(Cli& cli, ConvertOptions& options) {
              {.modes = kImport});
   cli.option(
       "categories", options.categories, "FILE|coco",
-      "names of its classes: annotations.json, for classify also a text with a name a line "
-      "[coco for 91 classes]",
+      "names of its classes: annotations.json, for classify also a text with a name a line [coco "
+      "for 91 classes]",
       {.modes = kImport, .foreign = "names class-names classes-file num-classes nc label-map"});
   cli.option("norm-eps", options.norm_eps, "EPS",
              "added to the variance in batch norm [0 for 91 classes of v1, MobileNetV3 classifier "
-             "0.001, else "
-             "1e-05]",
+             "0.001, else 1e-05]",
              {.least = 0, .below = 1, .modes = kImport});
   const std::string resnet = ModelConfig{}.backbone;
   const InputSides detector = default_sides(Task::kDetection, resnet),
@@ -208,8 +206,8 @@ void declare_options(Cli& cli, ConvertOptions& options) {
                  detector.min_px, ", classify ", classifier.min_px),
              {.modes = kImport});
   cli.option("max-side", options.max_side_px, "PX",
-             cat("upper limit of the longer side; a classifier's: the shorter side that the "
-                 "square is cut from; unset: ",
+             cat("upper limit of the longer side; a classifier's: the shorter side that the square "
+                 "is cut from; unset: ",
                  detector.max_px, ", classify ", classifier.max_px),
              {.modes = kImport});
   cli.group("Detections of the model");

@@ -17,7 +17,7 @@ declare -A split_names=(
   [val]="val valid val2017 validation dev test test2017 testing"
 )
 image_names=(jpegimages images image imgs img)
-annotation_names=(annotations annotation xmls xml labels)
+annotation_names=(annotations annotation annots xmls xml labels)
 # What lies in a folder of detection data and never in one of class folders.
 detection_names=("${image_names[@]}" "${annotation_names[@]}" imagesets obj_train_data obj.data
   'labeltxt*' '*.geojson' '*.names' '*.xml' 'data.y?(a)ml' '_annotations.*' 'instances_*.json')

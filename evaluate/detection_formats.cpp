@@ -152,12 +152,11 @@ int shared_epsg(const std::vector<ImageInfo>& images,
     if (!first) first = i;
     const GeoTags &one = *tags[i], &other = *tags[*first];
     if (one.epsg == other.epsg && (one.epsg != 0 || one.keys == other.keys)) continue;
-    throw Error(
-        ErrorKind::kConfig,
-        cat(escaped(images[i].file_name), ": its coordinate system is ", text_of(one.epsg),
-            ", that of ", escaped(images[*first].file_name), " is ", text_of(other.epsg)),
-        "a GeoJSON file has one coordinate system: give the images of each by themselves, or "
-        "write them again with one (gdalwarp -t_srs EPSG:NUMBER)");
+    throw Error(ErrorKind::kConfig,
+                cat(escaped(images[i].file_name), ": its coordinate system is ", text_of(one.epsg),
+                    ", that of ", escaped(images[*first].file_name), " is ", text_of(other.epsg)),
+                "a GeoJSON file has one coordinate system: give the images of each by themselves, "
+                "or write them again with one (gdalwarp -t_srs EPSG:NUMBER)");
   }
   return first ? tags[*first]->epsg : 0;
 }
@@ -169,10 +168,9 @@ DetectionsGeojson detections_geojson(const std::vector<ImageInfo>& images,
   const int epsg = shared_epsg(images, tags);
   DetectionsGeojson out{.text = "{\n\"type\": \"FeatureCollection\",\n"};
   if (epsg != 0 && epsg != kWgs84) {
-    out.text +=
-        cat("\"crs\": { \"type\": \"name\", \"properties\": { \"name\": "
-            "\"urn:ogc:def:crs:EPSG::",
-            epsg, "\" } },\n");
+    out.text += cat(
+        "\"crs\": { \"type\": \"name\", \"properties\": { \"name\": \"urn:ogc:def:crs:EPSG::", epsg,
+        "\" } },\n");
   }
   out.text += "\"features\": [\n";
   bool is_first = true;

@@ -165,11 +165,14 @@ std::vector<std::string> EvaluationFolder::written(
       if (is_ours) paths.push_back(cat(folder_, "/drawn/", name));
     }
   }
-  const std::string format =
+  const std::string formats =
       identity.has(kOutputFormat) ? identity.at(kOutputFormat).as_string() : "";
-  if (format == word_of(kOutputFormats, OutputFormat::kCsv)) paths.push_back(csv_path());
-  if (format == word_of(kOutputFormats, OutputFormat::kGeojson)) paths.push_back(geojson_path());
-  if (format == word_of(kOutputFormats, OutputFormat::kYolo)) {
+  const auto had = [&](OutputFormat one) {
+    return formats.find(word_of(kOutputFormats, one)) != std::string::npos;
+  };
+  if (had(OutputFormat::kCsv)) paths.push_back(csv_path());
+  if (had(OutputFormat::kGeojson)) paths.push_back(geojson_path());
+  if (had(OutputFormat::kYolo)) {
     paths.push_back(yolo_data_path());
     for (const std::string& name : image_names) {
       paths.push_back(cat(folder_, "/labels/", yolo_label_name(name)));

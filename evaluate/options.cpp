@@ -89,6 +89,11 @@ void EvalOptions::validate(const Cli& given) const {
   const auto [mode, words] = mode_of(*this);
   given.check_mode(mode, words);
   if (output.empty()) refuse("--output is missing");
+  for (const std::string& word : output_formats) {
+    if (value_of(kOutputFormats, word)) continue;
+    refuse(cat("--output-format: bad value (got \"", word, "\", want ",
+               words_of(kOutputFormats, ", "), ")"));
+  }
   check_tile_merge(*this);
 }
 
@@ -123,13 +128,12 @@ void declare_options(Cli& cli, EvalOptions& options) {
            {.modes = kOnImages,
             .foreign = "image-dir images-dir img-dir img-path image-path image-root source "
                        "img-folder image-folder input input-dir"});
-  cli.option("stretch", options.stretch, "LOW,HIGH",
-             "with --images: take TIFFs and PNGs of 9 to 16 bits a sample and TIFFs of more than "
-             "three bands, of "
-             "which the first three are red, green and blue; each channel is stretched between "
-             "these two percentiles of the image, as 2,98. Give what coco-pack --stretch was "
-             "given",
-             {.modes = kOnImages});
+  cli.option(
+      "stretch", options.stretch, "LOW,HIGH",
+      "with --images: take TIFFs and PNGs of 9 to 16 bits a sample and TIFFs of more than three "
+      "bands, of which the first three are red, green and blue; each channel is stretched between "
+      "these two percentiles of the image, as 2,98. Give what coco-pack --stretch was given",
+      {.modes = kOnImages});
   cli.option("scratch", options.scratch, "DIR",
              "local disk: shards are copied here when their mount cannot map files [$TMPDIR]");
   cli.group("Scoring only");
@@ -141,22 +145,19 @@ void declare_options(Cli& cli, EvalOptions& options) {
               .foreign = "ann-file ann annotation annotations-file labels labels-dir json anno gt "
                          "anno-json annot-path"});
   cli.group("Two evaluations side by side");
-  cli.pair(
-      "compare", options.compare, "A B",
-      "each a folder that retina-eval wrote or a COCO results JSON, on the ground truth of the "
-      "folders unless --annotations or --data says otherwise");
+  cli.pair("compare", options.compare, "A B",
+           "each a folder that retina-eval wrote or a COCO results JSON, on the ground truth of "
+           "the folders unless --annotations or --data says otherwise");
   cli.group("Output");
   cli.option("output", options.output, "DIR",
              "folder for metrics.json, detections.json (of a classifier predictions.jsonl), "
-             "report.html; with --images for "
-             "images.json, detections.json, left_out.json; with --compare for compare.json, "
-             "compare.html",
+             "report.html; with --images for images.json, detections.json, left_out.json; with "
+             "--compare for compare.json, compare.html",
              {.foreign = kForeignOutputs});
-  cli.choice(
-      "output-format", options.output_format, kOutputFormats,
-      "with --images, beside detections.json: yolo: labels/NAME.txt for each image and "
-      "data.yaml; csv: detections.csv; geojson: detections.geojson, polygons in the coordinates of "
-      "GeoTIFFs",
+  cli.option(
+      "output-format", options.output_formats, "coco|yolo|csv|geojson[,...]",
+      "with --images, beside detections.json: yolo: labels/NAME.txt for each image and data.yaml; "
+      "csv: detections.csv; geojson: detections.geojson, polygons in the coordinates of GeoTIFFs",
       {.modes = kOnImages, .foreign = "format save-txt save-conf save-csv"});
   cli.option("min-score", options.min_score, "X",
              "exit 1 when AP@[.50:.95], or a classifier's top-1 accuracy (0..1), is below this",
@@ -194,13 +195,13 @@ void declare_options(Cli& cli, EvalOptions& options) {
   cli.group("Large images: tiles");
   cli.option(
       "tile", options.tile, "SIDE[,SIDE...]",
-      "detect on overlapping tiles of this side, pixels, and merge what is found into "
-      "detections on whole images; several sides: a grid of each. For --data of whole "
-      "images and --images, which may then be of any size",
+      "detect on overlapping tiles of this side, pixels, and merge what is found into detections "
+      "on whole images; several sides: a grid of each. For --data of whole images and --images, "
+      "which may then be of any size",
       {.least = kLeastTilePx, .most = kMostTilePx, .modes = kWithModel, .foreign = kForeignTiles});
   cli.option("tile-overlap", options.tile_overlap, "SHARE",
-             "how much neighbouring tiles overlap, as a share of the side, 0..0.9: an object of "
-             "at most this size is whole in one of them",
+             "how much neighbouring tiles overlap, as a share of the side, 0..0.9: an object of at "
+             "most this size is whole in one of them",
              {.least = 0, .most = 0.9, .modes = kWithModel, .needs = "tile", .part_of = "tile"});
   cli.on_off("tile-whole", options.tile_whole,
              "also detect on all of each image that is larger than a tile, scaled as without "
@@ -210,10 +211,10 @@ void declare_options(Cli& cli, EvalOptions& options) {
              "of boxes of a class that match, the best stays as it is (nms), or becomes the hull "
              "of all that match it (greedy-nmm), or of these and all that match them (nmm)",
              {.modes = kWithModel, .part_of = "tile"});
-  cli.choice("tile-match", options.tile_merge.match, kTileMatches,
-             "boxes match by the part that they share: of their union (iou), or of the smaller "
-             "one (ios)",
-             {.modes = kWithModel, .part_of = "tile"});
+  cli.choice(
+      "tile-match", options.tile_merge.match, kTileMatches,
+      "boxes match by the part that they share: of their union (iou), or of the smaller one (ios)",
+      {.modes = kWithModel, .part_of = "tile"});
   cli.option("tile-match-threshold", options.tile_merge.threshold, "SHARE",
              "least such part at which they match, 0.01..1",
              {.least = 0.01, .most = 1, .modes = kWithModel, .part_of = "tile"});
@@ -227,11 +228,10 @@ void declare_options(Cli& cli, EvalOptions& options) {
               .remark = "bf16, or fp16 on GPUs before Ampere"});
   cli.option("expect-ranks", options.expect_ranks, "N",
              "refuse to start unless there are N ranks; 0: any number", {.least = 0});
-  cli.option(
-      "stall-timeout", options.watch.stall_timeout_s, "SECONDS",
-      "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
-      "this long, and half an hour, for one that is alive but makes no progress",
-      {.least = 1, .most = 1e6});
+  cli.option("stall-timeout", options.watch.stall_timeout_s, "SECONDS",
+             "end the job when a rank is silent this long (stopped, cut off, frozen), or others "
+             "wait this long, and half an hour, for one that is alive but makes no progress",
+             {.least = 1, .most = 1e6});
   cli.option("images-per-batch", options.images_per_batch, "N",
              "images in a batch, at most; they have one padded shape; 0: 1 on a CPU, 8 on a GPU",
              {.least = 0,
@@ -239,23 +239,21 @@ void declare_options(Cli& cli, EvalOptions& options) {
               .foreign = "batch-size batch b bs batchsize images-per-gpu imgs-per-gpu "
                          "samples-per-gpu batch-size-per-gpu per-device-batch-size batch-per-gpu"});
   cli.option("threads", options.threads, "N",
-             "decode threads per rank; 0: one, and another each time the network waits for "
-             "images, up to "
-             "the node's cores shared among its ranks",
+             "decode threads per rank; 0: one, and another each time the network waits for images, "
+             "up to the node's cores shared among its ranks",
              {.least = 0, .most = 1024, .foreign = kForeignThreads});
   cli.option("compute-threads", options.compute_threads, "N",
              "threads for the network per rank; 0: the node's cores shared among its ranks",
              {.least = 0, .most = 1024});
   cli.modes({"--model on --data", "--model on --images", "--detections", "--compare"});
   cli.foreign(
-      "gpus num-gpus n-gpus ngpus ngpu gpu multi-gpu gpu-ids gpu-id devices device "
-      "nproc-per-node world-size nnodes num-nodes local-rank rank distributed cuda",
+      "gpus num-gpus n-gpus ngpus ngpu gpu multi-gpu gpu-ids gpu-id devices device nproc-per-node "
+      "world-size nnodes num-nodes local-rank rank distributed cuda",
       kOneProcessAGpu);
   cli.foreign(
-      "imgsz img-size img image-size imgsize input-size img-scale resolution resize width "
-      "height min-size max-size shape",
-      "images are resized as the model was trained, by retina-train --min-side and "
-      "--max-side");
+      "imgsz img-size img image-size imgsize input-size img-scale resolution resize width height "
+      "min-size max-size shape",
+      "images are resized as the model was trained, by retina-train --min-side and --max-side");
   cli.validate([&options](const Cli& given) { options.validate(given); });
 }
 

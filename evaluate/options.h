@@ -1,6 +1,7 @@
 // All of retina-eval's options, filled once in main from the command line.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -18,7 +19,7 @@ namespace retina {
 
 class Cli;
 
-// Format of the files that --images writes beside detections.json; kCoco: none.
+// Formats of the files that --images writes beside detections.json; kCoco: none.
 enum class OutputFormat { kCoco, kYolo, kCsv, kGeojson };
 inline const Choices<OutputFormat> kOutputFormats = {{"coco", OutputFormat::kCoco},
                                                      {"yolo", OutputFormat::kYolo},
@@ -44,9 +45,9 @@ struct EvalOptions {
   // Unset: a checkpoint takes PostprocessOptions' defaults, a converted model its own.
   std::optional<double> score_threshold{}, nms_threshold{};
   std::optional<int> max_detections{};
-  std::int64_t max_images = 0;                       // 0: all
-  std::optional<int> count_best{};                   // detections an image and class in AP, recall
-  OutputFormat output_format = OutputFormat::kCoco;  // format of the detections on `images`
+  std::int64_t max_images = 0;                      // 0: all
+  std::optional<int> count_best{};                  // detections an image and class in AP, recall
+  std::vector<std::string> output_formats{"coco"};  // words of kOutputFormats
   std::string stretch{};             // "2,98": percentiles that samples above 8 bits lie between
   std::vector<std::int64_t> tile{};  // sides of tiles to cut images into
   double tile_overlap = 0.2;         // overlap of neighbours, share of a side
@@ -67,6 +68,10 @@ struct EvalOptions {
   void validate(const Cli& given) const;
 
   bool compares() const { return !compare[0].empty(); }
+  // Returns true if this is among the output formats.
+  bool writes(OutputFormat format) const {
+    return std::ranges::count(output_formats, word_of(kOutputFormats, format)) > 0;
+  }
   bool scores_only() const { return !detections.empty(); }
   PostprocessOptions postprocess() const;
   // Best detections of an image and class that count; `on_tiles`: of images detected on by tiles.

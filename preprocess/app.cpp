@@ -56,20 +56,18 @@ struct CommandLine {
 
 void declare_packing(Cli& cli, PackOptions& pack) {
   cli.group("Packing");
-  cli.choice(
-      "format", pack.format, kAnnotationFormats,
-      "what --annotations is: COCO's instances JSON, Pascal VOC's folder of XML files or a list "
-      "ImageSets/Main/NAME.txt beside it, a CSV with a line a box (as of keras-retinanet, "
-      "DeepForest, TensorFlow, Open Images), YOLO's data.yaml, with the labels of "
-      "--images .../images/SPLIT in .../labels/SPLIT, xView's GeoJSON, or DOTA's folder labelTxt; "
-      "for classification, without annotations: "
-      "folders, --images has a folder of images for each "
-      "class; cifar10, the binary version of CIFAR-10");
+  cli.choice("format", pack.format, kAnnotationFormats,
+             "what --annotations is: COCO's instances JSON, Pascal VOC's folder of XML files or a "
+             "list ImageSets/Main/NAME.txt beside it, a CSV with a line a box (as of "
+             "keras-retinanet, DeepForest, TensorFlow, Open Images), YOLO's data.yaml, with the "
+             "labels of --images .../images/SPLIT in .../labels/SPLIT, xView's GeoJSON, or DOTA's "
+             "folder labelTxt; for classification, without annotations: folders, --images has a "
+             "folder of images for each class; cifar10, the binary version of CIFAR-10");
   cli.option(
       "annotations", pack.annotations, "PATH",
       "file or folder of --format; with folders, where --images is not divided by classes "
-      "(ImageNet's validation set): lines of FILE,CLASS, or a class id a line for the "
-      "images in the order of their names, 1 for the first line of --classes",
+      "(ImageNet's validation set): lines of FILE,CLASS, or a class id a line for the images in "
+      "the order of their names, 1 for the first line of --classes",
       {.modes = kPack,
        .foreign = "data dataset data-path data-dir dataset-path data-root dataroot root coco-path "
                   "train train-dir train-data train-path data-config ann-file ann annotation "
@@ -78,11 +76,10 @@ void declare_packing(Cli& cli, PackOptions& pack) {
   cli.option(
       "classes", pack.classes, "FILE",
       "lines of CLASS,ID or of a class name: with csv, voc and dota it fixes the ids, which are "
-      "otherwise those of the names in order. With xview the published xview_class_labels.txt, "
-      "or lines of CLASS,ID. With folders a class name a line, in the "
-      "order of the labels, which is otherwise that of the names; of a line with a WordNet "
-      "id (n01440764 "
-      "tench, Tinca tinca) that id. Pack training and validation set with the same file",
+      "otherwise those of the names in order. With xview the published xview_class_labels.txt, or "
+      "lines of CLASS,ID. With folders a class name a line, in the order of the labels, which is "
+      "otherwise that of the names; of a line with a WordNet id (n01440764 tench, Tinca tinca) "
+      "that id. Pack training and validation set with the same file",
       {.foreign = "names class-names classes-file num-classes nc label-map"});
   cli.option(
       "images", pack.images, "DIR",
@@ -97,16 +94,15 @@ void declare_packing(Cli& cli, PackOptions& pack) {
              "write two sets, SHARDS/train with this share of the images and SHARDS/validation; "
              "identical files go to the same one",
              {.above = 0, .below = 1, .foreign = "val-split train-split test-split split-ratio"});
-  cli.option("split-by", pack.split_by, "folder|PATTERN",
-             "keep groups of images, as frames of a video, on one side: those of one folder, or "
-             "those whose file names have the same match of a regular expression, or of its first "
-             "(group)",
-             {.needs = "split"});
   cli.option(
-      "scratch", pack.scratch, "DIR",
-      "local disk: shards are built here, then copied to --output and checked; also for "
-      "--verify and --inspect where SHARDS is a URL, or lies on a mount that cannot map files "
-      "[beside the output]");
+      "split-by", pack.split_by, "folder|PATTERN",
+      "keep groups of images, as frames of a video, on one side: those of one folder, or those "
+      "whose file names have the same match of a regular expression, or of its first (group)",
+      {.needs = "split"});
+  cli.option("scratch", pack.scratch, "DIR",
+             "local disk: shards are built here, then copied to --output and checked; also for "
+             "--verify and --inspect where SHARDS is a URL, or lies on a mount that cannot map "
+             "files [beside the output]");
   cli.bytes("shard-size", pack.shard_size_bytes, "largest size of one shard file");
   cli.option("threads", pack.threads, "N", "decode threads, also for --verify; 0: one per core",
              {.least = 0, .most = 1024, .foreign = kForeignThreads});
@@ -124,9 +120,8 @@ void declare_packing(Cli& cli, PackOptions& pack) {
            {.modes = kPack});
   cli.option("stretch", pack.stretch, "LOW,HIGH",
              "with --convert: also take TIFFs and PNGs of 9 to 16 bits a sample, and TIFFs of more "
-             "than three bands "
-             "the first three as red, green and blue; each channel is stretched between these two "
-             "percentiles of its image, as 2,98",
+             "than three bands, the first three as red, green and blue; each channel is stretched "
+             "between these two percentiles of its image, as 2,98",
              {.needs = "convert"});
   cli.choice("exif", pack.exif, kExifPolicies,
              "images whose EXIF data say that they are stored rotated: used as stored, as COCO's "
@@ -148,11 +143,10 @@ void declare_packing(Cli& cli, PackOptions& pack) {
   cli.option("tile-overlap", pack.tile_overlap, "SHARE",
              "of neighbouring tiles, as a share of the side [0.2]",
              {.least = 0, .most = 0.9, .needs = "tile", .part_of = "tile"});
-  cli.option(
-      "tile-visibility", pack.tile_visibility, "SHARE",
-      "least share of a box that a tile must show for it to be an object there; one of which "
-      "less is visible is ignored there [0.4]",
-      {.least = 0, .most = 1, .needs = "tile", .part_of = "tile"});
+  cli.option("tile-visibility", pack.tile_visibility, "SHARE",
+             "least share of a box that a tile must show for it to be an object there; one of "
+             "which less is visible is ignored there [0.4]",
+             {.least = 0, .most = 1, .needs = "tile", .part_of = "tile"});
   cli.option("tile-empty", pack.tile_empty, "SHARE",
              "share of the tiles without any box that are kept; the validation part of --split "
              "keeps all [1]",
@@ -168,11 +162,10 @@ void declare_packing(Cli& cli, PackOptions& pack) {
 
 void declare_parts(Cli& cli, CommandLine& line) {
   cli.group("Packing in parts");
-  cli.option(
-      "part", line.pack.part, "K/N",
-      "pack the Kth of N parts of the set: N processes, on any machines that share --output, "
-      "with the same options; then --merge",
-      {.modes = kPack | kPackCifar10});
+  cli.option("part", line.pack.part, "K/N",
+             "pack the Kth of N parts of the set: N processes, on any machines that share "
+             "--output, with the same options; then --merge",
+             {.modes = kPack | kPackCifar10});
   cli.option("merge", line.merge, "SHARDS",
              "verify the parts in this folder and publish them as one set");
   cli.option("parts", line.pack.parts, "N",
@@ -308,9 +301,9 @@ constexpr double kStopLimitS = 0.5;
 int run_pack(const PackOptions& options) {
   // What waits for a mount or reads a large file may take longer than a stop; a set continues from
   // its finished shards wherever it was ended.
-  install_stop_signals({.limit_s = kStopLimitS,
-                        .ended = "; run the same command again to continue from the shards that "
-                                 "are finished"});
+  install_stop_signals(
+      {.limit_s = kStopLimitS,
+       .ended = "; run the same command again to continue from the shards that are finished"});
   if (options.split) check_holds_no_set(options.output);
   for (const PackOptions& set : options.sets()) pack_set(set);
   if (options.split && options.part.empty()) warn_of_split(options);

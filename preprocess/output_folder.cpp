@@ -24,9 +24,8 @@ namespace fs = std::filesystem;
 
 // Names that the journal may hold.
 constexpr const char* kJournalNames =
-    "shard-[0-9]+|part-[0-9]+-of-[0-9]+"
-    "|(manifest\\.json|index\\.bin|quarantine\\.jsonl|report\\.html)(\\.tmp|\\.old)?"
-    "|retina-probe-.*";  // can_map_files()
+    "shard-[0-9]+|part-[0-9]+-of-[0-9]+|(manifest\\.json|index\\.bin|quarantine\\.jsonl|report\\."
+    "html)(\\.tmp|\\.old)?|retina-probe-.*";  // can_map_files()
 
 std::string name_of_finished(std::size_t shard) {
   std::array<char, 48> name{};

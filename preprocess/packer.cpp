@@ -108,10 +108,10 @@ std::string equal_names(const CategoryMap& categories) {
   const auto labels = categories.equal_names();
   if (!labels) return "";
   const Category& first = categories.at(labels->first);
-  return cat("categories ", first.id, " and ", categories.at(labels->second).id,
-             " are both named \"", first.name,
-             "\"; they stay two classes, but --init matches classes by name and cannot tell them "
-             "apart");
+  return cat(
+      "categories ", first.id, " and ", categories.at(labels->second).id, " are both named \"",
+      first.name,
+      "\"; they stay two classes, but --init matches classes by name and cannot tell them apart");
 }
 
 void warn_of_notes(const PackOptions& options, const PackInput& input) {

@@ -210,10 +210,10 @@ void TileMaker::make(const PlannedImage& planned, std::size_t first_tile, const 
           ErrorKind::kData,
           cat(tile_name(opened.path, place, *planned.stated_size), ": ",
               is_changed ? "the file has changed while it was cut into tiles" : band.problem()),
-          was_checked ? "leave the images alone while they are packed, and start afresh with "
-                        "--overwrite"
-                      : "pack with --check full --overwrite, which quarantines a damaged "
-                        "image before its first tile");
+          was_checked
+              ? "leave the images alone while they are packed, and start afresh with --overwrite"
+              : "pack with --check full --overwrite, which quarantines a damaged image before its "
+                "first tile");
     }
     MadeRecord made = make_tile(planned, tiles[i], opened, *rows);
     if (i == 0) made.found_as = opened.found_as;

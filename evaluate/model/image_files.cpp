@@ -487,23 +487,23 @@ void ImageFilesOutput::publish(const EvaluationFolder& folder) {
   warn_of_skipped(options_, skipped_);
   // Drawings and labels go by the files' names as they are ...
   const std::size_t drawn_count = draw(folder);
-  if (options_.output_format == OutputFormat::kYolo) write_yolo(folder);
+  if (options_.writes(OutputFormat::kYolo)) write_yolo(folder);
   // ... the other files have them in UTF-8. images.json comes last and marks the end.
   for (ImageInfo& image : images_) image.file_name = as_utf8(image.file_name);
   write_results(folder.detections_path(), detections_, [&](std::int64_t image_id) {
     return std::string_view(images_[static_cast<std::size_t>(image_id - 1)].file_name);
   });
-  if (options_.output_format == OutputFormat::kCsv) {
+  if (options_.writes(OutputFormat::kCsv)) {
     write_file_atomically(folder.csv_path(), detections_csv(images_, detections_, category_map_));
   }
-  if (options_.output_format == OutputFormat::kGeojson) {
+  if (options_.writes(OutputFormat::kGeojson)) {
     const DetectionsGeojson made =
         detections_geojson(images_, geo_tags_, detections_, category_map_);
     write_file_atomically(folder.geojson_path(), made.text);
     if (shared_epsg(images_, geo_tags_) == 0) {
       log_warning(folder.geojson_path(),
-                  ": the images' coordinate system has no EPSG number, so "
-                  "that GIS programs may take it for longitude and latitude");
+                  ": the images' coordinate system has no EPSG number, so that GIS programs may "
+                  "take it for longitude and latitude");
     }
     if (made.left_out_count > 0) {
       log_warning(folder.geojson_path(), ": lacks the detections on ",
@@ -536,13 +536,13 @@ std::unique_ptr<EvaluationFolder> open_folder(const EvalOptions& options, const 
   warn_of_turned(found.images, !options.tile.empty());
   std::vector<std::string> names;
   for (const FoundImage& one : found.images) names.push_back(one.name);
-  if (options.output_format == OutputFormat::kYolo) check_yolo_label_names(names);
+  if (options.writes(OutputFormat::kYolo)) check_yolo_label_names(names);
   for (const std::string& name : names) {
-    if (options.output_format != OutputFormat::kCsv || one_line(name) == name) continue;
+    if (!options.writes(OutputFormat::kCsv) || one_line(name) == name) continue;
     throw Error(ErrorKind::kConfig, cat(escaped(name), ": no line of CSV holds this name"),
                 "rename it");
   }
-  if (options.output_format == OutputFormat::kGeojson) tags = geo_tags_of(found);
+  if (options.writes(OutputFormat::kGeojson)) tags = geo_tags_of(found);
   auto folder = std::make_unique<EvaluationFolder>(options.output);
   if (!folder->begin(detection_identity(options, "images", content_hash(found.images)),
                      cli.effective(), options.overwrite, {}, names)) {

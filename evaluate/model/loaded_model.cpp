@@ -265,9 +265,12 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
     identity.emplace_back("tile-match", quoted(word_of(kTileMatches, options.tile_merge.match)));
     identity.emplace_back("tile-match-threshold", shortest(options.tile_merge.threshold));
   }
-  if (options.output_format != OutputFormat::kCoco) {
-    identity.emplace_back(EvaluationFolder::kOutputFormat,
-                          quoted(word_of(kOutputFormats, options.output_format)));
+  std::string formats;
+  for (const std::string& format : options.output_formats) {
+    formats += cat(formats.empty() ? "" : ",", format);
+  }
+  if (!options.writes(OutputFormat::kCoco)) {
+    identity.emplace_back(EvaluationFolder::kOutputFormat, quoted(std::as_const(formats)));
   }
   return identity;
 }

@@ -87,18 +87,17 @@ struct Meaning {
   CsvColumn CsvLayout::*column;
   const char* names;  // the first that is there counts
 };
-constexpr Meaning kMeanings[] = {
-    {&CsvLayout::image,
-     "filename imagepath imagename imagefile imagefilename filepath path image file imgpath "
-     "imgname img imageid imgid externalid"},
-    {&CsvLayout::angle, "angle rotation theta"},
-    {&CsvLayout::crowd, "iscrowd isgroupof"},
-    {&CsvLayout::label,
-     "classname labelname categoryname class label category object name classid labelid "
-     "categoryid"},
-    {&CsvLayout::width, "imagewidth imgwidth imgw width"},
-    {&CsvLayout::height, "imageheight imgheight imgh height"},
-    {&CsvLayout::part, "set split subset mluse"}};
+constexpr Meaning kMeanings[] = {{&CsvLayout::image,
+                                  "filename imagepath imagename imagefile imagefilename filepath "
+                                  "path image file imgpath imgname img imageid imgid externalid"},
+                                 {&CsvLayout::angle, "angle rotation theta"},
+                                 {&CsvLayout::crowd, "iscrowd isgroupof"},
+                                 {&CsvLayout::label,
+                                  "classname labelname categoryname class label category object "
+                                  "name classid labelid categoryid"},
+                                 {&CsvLayout::width, "imagewidth imgwidth imgw width"},
+                                 {&CsvLayout::height, "imageheight imgheight imgh height"},
+                                 {&CsvLayout::part, "set split subset mluse"}};
 
 // Returns comma, but for files of which the first line has none: the decimal comma's countries,
 // tables.
@@ -381,10 +380,11 @@ class CsvReader {
     bool has_more = false;
     for (std::size_t i = wanted; i < fields.size(); ++i) has_more |= !trimmed(fields[i]).empty();
     if (!has_more && fields.size() >= wanted) return;
-    fail_line(line.at, cat("has ", counted(fields.size(), "field"), ", want ", wanted,
-                           layout_.has_header ? " as the header has"
-                                              : ": PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an "
-                                                "image without boxes"));
+    fail_line(line.at,
+              cat("has ", counted(fields.size(), "field"), ", want ", wanted,
+                  layout_.has_header
+                      ? " as the header has"
+                      : ": PATH,X1,Y1,X2,Y2,CLASS, or PATH,,,,, for an image without boxes"));
   }
 
   void set_size(ReadImage& image, const CsvLine& line) const {
@@ -457,8 +457,8 @@ Instances read_csv(const AnnotationSource& source, AnnotationFiles& files) {
   }
   if (!reader.names_classes() && source.classes.empty()) {
     log_warning(source.path,
-                ": no column names a class: all boxes get the class \"object\" "
-                "(rename it with --classes FILE, a file with one name)");
+                ": no column names a class: all boxes get the class \"object\" (rename it with "
+                "--classes FILE, a file with one name)");
   }
   for (const auto& [name, image] : reader.images()) {
     add_image(out, {.file_name = name, .width = image.width, .height = image.height});

@@ -159,8 +159,8 @@ class XviewReader {
     }
     if (has_numbers_) {
       log_warning(source_.path,
-                  ": classes are called by their numbers; to name them, give "
-                  "--classes xview_class_labels.txt");
+                  ": classes are called by their numbers; to name them, give --classes "
+                  "xview_class_labels.txt");
     }
   }
 

@@ -301,11 +301,10 @@ struct LabelNotes {
                   repeated_count == 1 ? ")" : ", ...)");
     }
     if (confidence_count > 0) {
-      log_warning(
-          folder, ": ",
-          counted(confidence_count, "line has a sixth number", "lines have a sixth number"),
-          ", such as a prediction's confidence, which is ignored: the boxes probably come from "
-          "a model, so check them before training");
+      log_warning(folder, ": ",
+                  counted(confidence_count, "line has a sixth number", "lines have a sixth number"),
+                  ", such as a prediction's confidence, which is ignored: the boxes probably come "
+                  "from a model, so check them before training");
     }
     if (box_count + repeated_count == 0) log_warning(folder, ": no label file has a box");
   }

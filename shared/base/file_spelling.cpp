@@ -90,9 +90,9 @@ std::string look_alike_key(const std::string& name) {
 
 bool is_clutter(std::string_view name) {
   static constexpr std::string_view kNames =
-      "|thumbs.db|ehthumbs.db|ehthumbs_vista.db|desktop.ini|icon\r|__macosx|@eadir|@recycle|@tmp|"
-      "#recycle|#snapshot|$recycle.bin|lost+found|system volume information|network trash folder|"
-      "__pycache__|";
+      "|thumbs.db|ehthumbs.db|ehthumbs_vista.db|desktop.ini|icon\r|__macosx|@eadir|@recycle|@tmp|#"
+      "recycle|#snapshot|$recycle.bin|lost+found|system volume information|network trash "
+      "folder|__pycache__|";
   constexpr std::array<std::string_view, 7> kGisEndings{".aux.xml", ".ovr", ".wld", ".tfw",
                                                         ".jgw",     ".pgw", ".prj"};
   const std::string lower = lower_case(name);

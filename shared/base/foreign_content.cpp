@@ -95,10 +95,9 @@ std::optional<ForeignContent> zip_kind(std::string_view begin, std::string_view 
   };
   if (holds("/retina/index.json")) return std::nullopt;  // one of our checkpoints
   if (holds("/constants.pkl")) {
-    return ForeignContent{
-        "a TorchScript model that retina-convert did not write",
-        "in Python: torch.save(torch.jit.load(FILE).state_dict(), \"weights.pth\"), "
-        "then retina-convert --import weights.pth"};
+    return ForeignContent{"a TorchScript model that retina-convert did not write",
+                          "in Python: torch.save(torch.jit.load(FILE).state_dict(), "
+                          "\"weights.pth\"), then retina-convert --import weights.pth"};
   }
   if (holds("/data.pkl")) {
     return ForeignContent{.what = "a file that torch.save wrote", .is_torch_save = true};
@@ -172,10 +171,9 @@ std::optional<ForeignContent> file_kind(std::string_view begin, std::string_view
                           "--import weights.pth"};
   }
   if (is_safetensors(begin)) {
-    return ForeignContent{
-        "a safetensors file",
-        "in Python: torch.save(safetensors.torch.load_file(FILE), \"weights.pth\"), "
-        "then retina-convert --import weights.pth"};
+    return ForeignContent{"a safetensors file",
+                          "in Python: torch.save(safetensors.torch.load_file(FILE), "
+                          "\"weights.pth\"), then retina-convert --import weights.pth"};
   }
   if (is_onnx(begin)) {
     return ForeignContent{"an ONNX model that retina-convert did not write",

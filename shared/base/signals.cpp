@@ -199,10 +199,9 @@ void set_signal_name(const std::string& name) {
         cat(name,
             ": error: reading a mapped file failed (the mount is gone, a file was truncated, or "
             "/dev/shm is full); hint: fix that, then run the same command again\n");
-    lines.no_memory =
-        cat(name,
-            ": error: out of memory (a library went on without it); hint: give this process more "
-            "(ulimit -v, -d), or let it work on less at a time\n");
+    lines.no_memory = cat(name,
+                          ": error: out of memory (a library went on without it); hint: give this "
+                          "process more (ulimit -v, -d), or let it work on less at a time\n");
   });
 }
 

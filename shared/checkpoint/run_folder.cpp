@@ -154,7 +154,13 @@ void skip_damaged(const Error& error, const std::string& path) {
   log_warning("skipping a damaged checkpoint: ", error.what());
 }
 
-std::string resolve_checkpoint(const std::string& path) {
+std::string run_folder_of(const std::string& path) {
+  const std::string inner = in_folder(path, "run");
+  return is_folder(inner) && checkpoint_files(path).empty() ? inner : path;
+}
+
+std::string resolve_checkpoint(const std::string& given) {
+  const std::string path = run_folder_of(given);
   if (!is_folder(path)) return path;
   if (checkpoint_files(path).empty()) {
     throw Error(ErrorKind::kNoInput, cat(path, ": a folder without checkpoints"),

@@ -55,9 +55,13 @@ const CheckpointEntry* best_of(const std::vector<CheckpointEntry>& entries);
 // anything else, since a file that cannot be read now may be intact. Call it in a handler.
 void skip_damaged(const Error& error, const std::string& path);
 
-// Returns the checkpoint that `path` stands for: in a run's folder its best or, without validation,
-// its last, intact either way, and a line of the log says which; for anything else `path` itself.
-// Throws kNoInput (a folder without checkpoints), kData (none is intact), kIo.
-std::string resolve_checkpoint(const std::string& path);
+// Returns the folder of the run in retina-run's folder; any other path as it is.
+std::string run_folder_of(const std::string& path);
+
+// Returns the checkpoint that `given` stands for: in a run's folder its best or, without
+// validation, its last, intact either way, and a line of the log says which; in retina-run's folder
+// those of its run; for anything else `given` itself. Throws kNoInput (a folder without
+// checkpoints), kData (none is intact), kIo.
+std::string resolve_checkpoint(const std::string& given);
 
 }  // namespace retina

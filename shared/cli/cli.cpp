@@ -694,10 +694,9 @@ void Cli::declare_common() {
        {.foreign = "h"});
   flag("version", version_, "print versions and exit");
   flag("check-args", check_args_,
-       checked_report_
-           ? "validate the options, print what the data decide and, by steps on a few small grey "
-             "images, the memory that a rank needs; write nothing, exit"
-           : "parse and validate the options, touch nothing, exit",
+       checked_report_ ? "validate the options, print what the data decide and, by steps on a few "
+                         "small grey images, the memory that a rank needs; write nothing, exit"
+                       : "parse and validate the options, touch nothing, exit",
        {.foreign = "dry-run"});
   option("config", config_, "FILE.json", "read options from a JSON object; the command line wins",
          {.foreign = "cfg config-file cfg-options opts args c", .remark = "FILE.json"});

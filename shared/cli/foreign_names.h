@@ -10,8 +10,8 @@ inline constexpr const char* kForeignOutputs =
 inline constexpr const char* kForeignOverwrites = "exist-ok force overwrite-output-dir clobber";
 inline constexpr const char* kForeignData =
     "dataset data-path data-dir dataset-path data-root dataroot root coco-path val val-dir "
-    "val-data "
-    "val-path validation-data valid test-dir train train-dir train-data train-path data-config";
+    "val-data val-path validation-data valid test-dir train train-dir train-data train-path "
+    "data-config";
 inline constexpr const char* kForeignModels =
     "weights pretrained pretrained-weights load-from load-weights weights-path checkpoint "
     "checkpoint-path ckpt ckpt-path model-path model model-file snapshot arch network";

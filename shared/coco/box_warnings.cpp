@@ -226,10 +226,9 @@ std::string annotation_0_warning(const std::vector<ImageInfo>& images,
   std::size_t i = 0;
   while (i < truth.size() && truth.at(i).id != 0) ++i;
   if (i == truth.size()) return "";
-  return cat(
-      "annotation id 0 (image ", images[truth.image(i)].id,
-      "): COCO's evaluation, pycocotools' and so retina-eval's, takes 0 for \"no match\" and "
-      "never counts this box as found; number annotations from 1");
+  return cat("annotation id 0 (image ", images[truth.image(i)].id,
+             "): COCO's evaluation, pycocotools' and so retina-eval's, takes 0 for \"no match\" "
+             "and never counts this box as found; number annotations from 1");
 }
 
 std::string shared_files(const std::vector<ImageInfo>& images) {

@@ -50,8 +50,8 @@ std::string left_out_tiles_text(const ShardSet& shards) {
   return cat(shards.folder(), ": ", all - there, " of ", counted(all, "tile"), " (",
              fixed(100 * share, 1),
              " %), all without boxes, were left out by --tile empty=", shortest(rule->empty),
-             ": false positives there are not counted; hint: pack the set with empty=1, or "
-             "with --split, whose validation part has all tiles");
+             ": false positives there are not counted; hint: pack the set with empty=1, or with "
+             "--split, whose validation part has all tiles");
 }
 
 std::vector<BatchRequest> plan_evaluation(const ImageIndex& index,

@@ -72,14 +72,14 @@ WatchHandler watch_handler() {
 }
 
 GuardTerms start_terms(const WatchOptions& options) {
-  return {.rank = launcher_rank(),
-          .limit_s = options.start_limit_s,
-          .second_s = options.second_s,
-          .what = "MPI has not started on every rank",
-          .hint =
-              "is a rank stopped, or the network between the nodes blocked? run the same command "
-              "again",
-          .exit_code = exit_code(ErrorKind::kRankFailure)};
+  return {
+      .rank = launcher_rank(),
+      .limit_s = options.start_limit_s,
+      .second_s = options.second_s,
+      .what = "MPI has not started on every rank",
+      .hint =
+          "is a rank stopped, or the network between the nodes blocked? run the same command again",
+      .exit_code = exit_code(ErrorKind::kRankFailure)};
 }
 
 // Returns the guard for the end, when everything is saved and only the processes still have to end.

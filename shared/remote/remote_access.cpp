@@ -32,8 +32,8 @@ namespace {
 constexpr const char* kAzureVersion = "x-ms-version: 2021-08-06";
 constexpr const char* kIdentityHost = "http://169.254.169.254";  // link-local: no way to listen on
 constexpr const char* kIdentityPath =
-    "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2F"
-    "storage.azure.com%2F";
+    "/metadata/identity/oauth2/"
+    "token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F";
 constexpr const char* kHashOfNothing =  // SHA-256
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 constexpr std::int64_t kRenewBeforeSeconds = 300;
@@ -308,8 +308,8 @@ std::string RemoteAccess::bearer(const std::stop_token& stop) {
       throw Error(
           ErrorKind::kNoInput,
           cat(name_, ": the machine's managed identity gives no token (IMDS: ", problem, ")"),
-          "set AZURE_STORAGE_SAS_TOKEN, or give the machine an identity with the role "
-          "Storage Blob Data Reader");
+          "set AZURE_STORAGE_SAS_TOKEN, or give the machine an identity with the role Storage Blob "
+          "Data Reader");
     }
   }
 }
@@ -346,11 +346,10 @@ std::string RemoteAccess::without_secrets(std::string text) const {
 std::string RemoteAccess::refusal_hint() const {
   switch (service_) {
     case Service::kAzure:
-      return has_identity_
-                 ? "give the machine's identity the role Storage Blob Data Reader, or set "
-                   "AZURE_STORAGE_SAS_TOKEN"
-                 : "AZURE_STORAGE_SAS_TOKEN needs the permission to read and a time that has not "
-                   "ended";
+      return has_identity_ ? "give the machine's identity the role Storage Blob Data Reader, or "
+                             "set AZURE_STORAGE_SAS_TOKEN"
+                           : "AZURE_STORAGE_SAS_TOKEN needs the permission to read and a time that "
+                             "has not ended";
     case Service::kS3:
       return key_.empty() ? "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
                           : "the key in AWS_ACCESS_KEY_ID needs s3:GetObject there, and AWS_REGION "

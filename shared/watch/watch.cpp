@@ -128,8 +128,8 @@ std::unique_ptr<Watch> Watch::start(Communicator& communicator, const WatchOptio
                          .limit_s = options.join_limit_s,
                          .second_s = options.second_s,
                          .what = "the ranks have not found each other",
-                         .hint = "is a rank stopped, or the network between the nodes blocked? "
-                                 "run the same command again",
+                         .hint = "is a rank stopped, or the network between the nodes blocked? run "
+                                 "the same command again",
                          .exit_code = exit_code(ErrorKind::kRankFailure)},
                         handler);
   // From here on an exception ends the thread if it runs by then.

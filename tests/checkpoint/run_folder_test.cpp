@@ -104,6 +104,7 @@ TEST_F(RunFolder, AFileStandsForItself) {
   add(1, 0.1);
   EXPECT_EQ(resolve_checkpoint(run_ + "/checkpoint-01.pt"), run_ + "/checkpoint-01.pt");
   EXPECT_EQ(resolve_checkpoint(folder_ / "missing.pt"), folder_ / "missing.pt");
+  EXPECT_EQ(run_folder_of(folder_.path()), folder_ / "run") << "retina-run keeps the run there";
 }
 
 }  // namespace

@@ -149,12 +149,11 @@ TEST_F(GivenImages, CocoPackReadsEveryFormat) {
   fs::rename(photos_ + "/2, \"b\".jpg", photos_ + "/2.jpg");
   fs::create_directories(folder_ / "yolo");
   fs::create_directory_symlink(photos_, folder_ / "yolo/images");
-  ASSERT_EQ(run_process(of({photos_}, "yolo", {"--output-format", "yolo"})).exit_code, 0);
-  ASSERT_EQ(run_process(of({photos_}, "csv", {"--output-format", "csv"})).exit_code, 0);
-  const std::size_t count = read_results(folder_ / "csv/detections.json").size();
+  ASSERT_EQ(run_process(of({photos_}, "yolo", {"--output-format", "yolo,csv"})).exit_code, 0);
+  const std::size_t count = read_results(folder_ / "yolo/detections.json").size();
   ASSERT_GT(count, 10U);
   for (const auto& [format, annotations] :
-       {std::pair{"yolo", "yolo/data.yaml"}, {"csv", "csv/detections.csv"}}) {
+       {std::pair{"yolo", "yolo/data.yaml"}, {"csv", "yolo/detections.csv"}}) {
     const std::string shards = folder_ / cat("shards-", format);
     const ProcessResult packed =
         run_process({"coco-pack", "--format", format, "--annotations", folder_ / annotations,

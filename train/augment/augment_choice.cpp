@@ -137,8 +137,8 @@ void declare_options(Cli& cli, AugmentChoice& choice) {
           "(turns), up to this, either way; scale=LOW:HIGH about the middle; "
           "scale-jitter=LOW:HIGH, a smaller image or a crop of a larger one; crop=LOW:HIGH, a part "
           "of this share of the area; contrast and saturation=LOW:HIGH, factors; fill=nearest or "
-          "constant, of what is outside the image; box-visibility, least share of a box that "
-          "stays inside. As light,rotation=0.2,scale=0.8:1.2"));
+          "constant, of what is outside the image; box-visibility, least share of a box that stays "
+          "inside. As light,rotation=0.2,scale=0.8:1.2"));
 }
 
 }  // namespace retina

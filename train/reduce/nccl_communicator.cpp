@@ -13,15 +13,14 @@
 #include "shared/comm/activity.h"
 
 namespace retina {
-namespace {
-
-constexpr std::chrono::microseconds kPoll(20);
 
 void check_cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return;
   throw Error(ErrorKind::kUnavailable, cat(call, ": ", cudaGetErrorString(code)),
               "check the GPU with nvidia-smi, or use --device cpu");
 }
+
+namespace {
 
 ncclDataType_t nccl_type(ElementType type) {
   static constexpr ncclDataType_t kTypes[] = {ncclUint8,   ncclInt64,   ncclFloat32,
@@ -120,9 +119,9 @@ class Nccl : public NcclCommunicator {
       std::this_thread::sleep_for(kPoll);
       return;
     }
-    throw Error(ErrorKind::kUnavailable, "NCCL: the ranks have not reached each other in time",
-                "name the network between the nodes in NCCL_SOCKET_IFNAME; NCCL_DEBUG=INFO says "
-                "more");
+    throw Error(
+        ErrorKind::kUnavailable, "NCCL: the ranks have not reached each other in time",
+        "name the network between the nodes in NCCL_SOCKET_IFNAME; NCCL_DEBUG=INFO says more");
   }
 
   void await_start(const char* call) {

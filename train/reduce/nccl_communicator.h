@@ -2,11 +2,20 @@
 // communicator, over which it finds the other ranks, not instead of it.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
+#include <chrono>
 #include <memory>
 
 #include "shared/comm/communicator.h"
 
 namespace retina {
+
+// Between two looks at whether the device has finished.
+inline constexpr std::chrono::microseconds kPoll(20);
+
+// Throws Error{kUnavailable} naming the call unless it succeeded.
+void check_cuda(cudaError_t code, const char* call);
 
 // `all_reduce` and `broadcast` take device memory of this rank's GPU, and run on `stream()` after
 // the work queued there before. They return when the result is there: the calling thread polls, so

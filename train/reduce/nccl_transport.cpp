@@ -18,14 +18,6 @@
 namespace retina {
 namespace {
 
-constexpr std::chrono::microseconds kPoll(20);
-
-void check_cuda(cudaError_t code, const char* call) {
-  if (code == cudaSuccess) return;
-  throw Error(ErrorKind::kUnavailable, cat(call, ": ", cudaGetErrorString(code)),
-              "check the GPU with nvidia-smi");
-}
-
 class NcclTransport : public GradientTransport {
  public:
   NcclTransport(Communicator& host, const TransportOptions& options)

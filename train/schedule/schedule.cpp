@@ -95,7 +95,7 @@ double parse_duration_s(const std::string& option, const std::string& text) {
   const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
   const std::string unit = text.substr(static_cast<std::size_t>(result.ptr - text.data()));
   const double unit_s = unit == "s"                       ? 1
-                        : unit == "min"                   ? 60
+                        : unit == "min" || unit == "m"    ? 60
                         : unit == "h"                     ? 3600
                         : unit == "day" || unit == "days" ? 86400
                                                           : 0;

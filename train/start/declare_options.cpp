@@ -19,8 +19,8 @@ void declare_data(Cli& cli, TrainOptions& o) {
   cli.urls({"train", "validation"});
   cli.list("train", o.data.train, "SHARDS...",
            "folder that coco-pack wrote, or its URL (https://, azure://, s3://), to train on "
-           "(required); several, as in --train A --train B, "
-           "are trained on as one, their classes matched by name",
+           "(required); several, as in --train A --train B, are trained on as one, their classes "
+           "matched by name",
            {.may_change = true,
             .foreign = "data dataset data-path data-dir dataset-path data-root dataroot root "
                        "coco-path train-dir train-data train-path data-config",
@@ -49,9 +49,9 @@ void declare_data(Cli& cli, TrainOptions& o) {
                   "width height multi-scale multiscale scales",
        .remark = "and --max-side"});
   cli.option("max-side", o.data.max_side_px, "PX",
-             "upper limit of the longer side; classify: the shorter side before validation "
-             "takes the square from the middle [1333, with --min-side auto as far as the images "
-             "need it; classify 256, cifar-cnn 32]");
+             "upper limit of the longer side; classify: the shorter side before validation takes "
+             "the square from the middle [1333, with --min-side auto as far as the images need it; "
+             "classify 256, cifar-cnn 32]");
   cli.choice("shuffle", o.data.shuffle,
              {{"sharded", Shuffle::kSharded}, {"global", Shuffle::kGlobal}},
              "sharded: each rank reads its own part of the shards; global: one order over all");
@@ -105,8 +105,8 @@ void declare_model(Cli& cli, TrainOptions& o) {
              {.modes = kDetect, .file_only = true});
   cli.choice("anchors-per-location", o.model.anchors_per_location,
              {{"9", kAnchorsPerCell}, {"1", 1}},
-             "9: three shapes in three sizes of each base anchor; 1: the base anchor alone, "
-             "of 64,128,256,512,1024 px where --anchor-sizes is not given",
+             "9: three shapes in three sizes of each base anchor; 1: the base anchor alone, of "
+             "64,128,256,512,1024 px where --anchor-sizes is not given",
              {.modes = kDetect});
   cli.imply([&o](const Setter& set) {
     // Eight strides, as in Zhang et al. 2020, section 4.1.
@@ -133,9 +133,8 @@ void declare_model(Cli& cli, TrainOptions& o) {
       cat("start from these weights: of a run folder, its best checkpoint; NAME, of those that "
           "`make weights` fetches: ",
           pretrained_names(),
-          "; classes are matched by name, and the model's options that are not given follow "
-          "the weights; none: from scratch, even where a recipe requires a pretrained "
-          "backbone"),
+          "; classes are matched by name, and the model's options that are not given follow the "
+          "weights; none: from scratch, even where a recipe requires a pretrained backbone"),
       {.may_change = true,
        .foreign = "weights pretrained pretrained-weights load-from load-weights init-weights "
                   "finetune finetune-from weights-backbone backbone-weights pretrained-backbone "
@@ -325,19 +324,18 @@ void declare_run(Cli& cli, TrainOptions& o) {
              {.least = 0, .may_change = true});
   cli.option(
       "stall-timeout", o.distribution.watch.stall_timeout_s, "SECONDS",
-      "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait "
-      "this long for one that is alive, 10 steps at least; clouds freeze machines for 30 s",
+      "end the job when a rank is silent this long (stopped, cut off, frozen), or others wait this "
+      "long for one that is alive, 10 steps at least; clouds freeze machines for 30 s",
       {.least = 1, .may_change = true});
   cli.choice("precision", o.compute.precision, kTrainingPrecisions,
              "of convolutions; weights stay fp32. fp16 is for GPUs without bf16 and scales the "
              "loss; auto: bf16 where it is faster, fp32 in a named recipe",
              {.foreign = "bf16 autocast fp16 half use-fp16 amp mixed-precision use-amp",
               .remark = "bf16, or fp16 on GPUs before Ampere"});
-  cli.on_off(
-      "precision-tf32", o.compute.tf32,
-      "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. Validation "
-      "always computes in IEEE fp32",
-      {.may_change = true, .part_of = "precision"});
+  cli.on_off("precision-tf32", o.compute.tf32,
+             "on: TF32 for fp32 products on GPUs, several times as fast; off: IEEE fp32. "
+             "Validation always computes in IEEE fp32",
+             {.may_change = true, .part_of = "precision"});
   cli.choice("wire", o.distribution.buckets.wire.type, kWireTypes,
              "gradients between ranks; 16 bit halves the traffic", {.may_change = true});
   cli.on_off("deterministic-reduce", o.distribution.buckets.wire.ordered,
@@ -355,11 +353,11 @@ void declare_run(Cli& cli, TrainOptions& o) {
 
 // The rest of the group.
 void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
-  cli.option("scratch", o.scratch, "DIR",
-             "local disk: checkpoints are built here before they go to --output, and the shards "
-             "that a rank reads are copied here [beside the output; shards that cannot be mapped: "
-             "$TMPDIR]",
-             {.may_change = true});
+  cli.option(
+      "scratch", o.scratch, "DIR",
+      "local disk: checkpoints are built here before they go to --output, and the shards that a "
+      "rank reads are copied here [beside the output; shards that cannot be mapped: $TMPDIR]",
+      {.may_change = true});
   cli.choice("stage", o.data.stage.always, {{"auto", false}, {"always", true}},
              "copy training shards to --scratch while they are in use: auto: from network mounts "
              "and mounts without mmap; always: from any disk",
@@ -404,9 +402,8 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
   cli.option("validation-images", o.validation.images, "N", "validate on the first N; 0: all",
              {.least = 0, .may_change = true});
   cli.option("threads", o.data.decode_threads, "N",
-             "decode threads per rank; 0: one, and another each time the network waits for "
-             "images, up to "
-             "the node's cores shared among its ranks",
+             "decode threads per rank; 0: one, and another each time the network waits for images, "
+             "up to the node's cores shared among its ranks",
              {.least = 0,
               .most = 1024,
               .may_change = true,
@@ -438,22 +435,22 @@ void declare_answers(Cli& cli) {
   cli.foreign("names class-names classes-file num-classes nc label-map",
               "classes are those of the packed set: coco-pack --classes");
   cli.foreign(
-      "tile-size patch-size slice-size slice-height slice-width chip-size crop-size tiles "
-      "slice tiling overlap patch-overlap slice-overlap overlap-ratio",
+      "tile-size patch-size slice-size slice-height slice-width chip-size crop-size tiles slice "
+      "tiling overlap patch-overlap slice-overlap overlap-ratio",
       "images are cut while they are packed: coco-pack --tile");
   cli.foreign(
-      "gpus num-gpus n-gpus ngpus ngpu gpu multi-gpu gpu-ids gpu-id devices device "
-      "nproc-per-node world-size nnodes nodes num-nodes num-machines local-rank rank "
-      "dist-url dist-backend launcher master-addr master-port distributed "
-      "multiprocessing-distributed ddp accelerator strategy cuda",
+      "gpus num-gpus n-gpus ngpus ngpu gpu multi-gpu gpu-ids gpu-id devices device nproc-per-node "
+      "world-size nnodes nodes num-nodes num-machines local-rank rank dist-url dist-backend "
+      "launcher master-addr master-port distributed multiprocessing-distributed ddp accelerator "
+      "strategy cuda",
       kOneProcessAGpu);
   cli.foreign("augmentation data-augmentation hflip-prob fliplr hyp hflip aug random-transform aa",
               "--augment SET, or one with details: --augment flip,rotation=0.1");
   cli.foreign(
       "flip flipud vflip vertical-flip degrees rotation shear translate translation scale "
       "scale-jitter crop hsv-h hue hsv-s saturation hsv-v brightness contrast fill",
-      "--augment SET,NAME=VALUE with vertical-flip, rotation (radians), shear, "
-      "translation, scale, scale-jitter, crop, hue, saturation, brightness, contrast, fill");
+      "--augment SET,NAME=VALUE with vertical-flip, rotation (radians), shear, translation, scale, "
+      "scale-jitter, crop, hue, saturation, brightness, contrast, fill");
   cli.foreign("mosaic close-mosaic mixup cutmix copy-paste use-copypaste",
               "images are not mixed; --augment chooses a set of changes of each one");
   cli.foreign("min-sides", "--min-side PX,PX,...; validation takes the largest");
@@ -476,13 +473,12 @@ void declare_answers(Cli& cli) {
 void declare_options(Cli& cli, TrainOptions& o) {
   cli.group("Recipe");
   cli.preset("recipe", o.recipe, recipe_presets(o), "settings for every option that is not given");
-  cli.preset(
-      "size", o.model.size, size_presets(o),
-      "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
-      "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
-      "location; medium: the defaults of these options; auto: on a CPU the largest that fits the "
-      "time, without --init, --backbone and --recipe; else none",
-      {.modes = kDetect, .may_change = true});
+  cli.preset("size", o.model.size, size_presets(o),
+             "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
+             "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
+             "location; medium: the defaults of these options; auto: on a CPU the largest that "
+             "fits the time, without --init, --backbone and --recipe; else none",
+             {.modes = kDetect, .may_change = true});
   cli.choice("task", o.task, kTaskOptions,
              "detect: boxes with classes, a RetinaNet; classify: one class for each image");
   declare_data(cli, o);

@@ -76,6 +76,10 @@ StepSpeed TimeFit::measure(const TrainOptions& tried) const {
 }
 
 std::string TimeFit::choose_size() {
+  if (options.model.size == kAutoSize && cli.given(options.model.size) &&
+      cli.given(options.model.backbone)) {
+    throw Error(ErrorKind::kUsage, "--size auto and --backbone are both given", "keep one of them");
+  }
   const bool chooses = options.model.size == kAutoSize && options.recipe == kAutoRecipe &&
                        !options.classifies() && options.data.synthetic == 0 &&
                        options.from_scratch() && !cli.given(options.model.backbone);

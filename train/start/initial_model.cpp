@@ -67,9 +67,10 @@ std::string take_start(TrainOptions& options) {
   const std::string given = init;
   const NamedBy by = {.option = "--init", .near = options.data.first_train()};
   const PretrainedWeights* const named = take_name(given, by);
-  if (named != nullptr) {
-    init = locate(*named, by.near);
-    if (init.empty()) init = fetched_path(*named, by.near);
+  if (named == nullptr) {
+    init = run_folder_of(given);
+  } else if (init = locate(*named, by.near); init.empty()) {
+    init = fetched_path(*named, by.near);
   }
   std::string config = config_to_continue(options);
   if (!config.empty()) return config;

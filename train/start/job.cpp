@@ -144,11 +144,10 @@ std::string fit_anchors(Cli& cli, TrainOptions& options, const std::vector<BoxSi
                      static_cast<double>(std::max(count_boxes(boxes), std::int64_t{1}));
   return cat("--anchor-sizes ", anchor_sizes_text(proposal.sizes),
              ", chosen because they fit the boxes best",
-             small < kManySmall
-                 ? ""
-                 : cat("; ", std::lround(100 * small),
-                       " % of these are smaller than any anchor covers, and a larger "
-                       "--min-side makes them larger"));
+             small < kManySmall ? ""
+                                : cat("; ", std::lround(100 * small),
+                                      " % of these are smaller than any anchor covers, and a "
+                                      "larger --min-side makes them larger"));
 }
 
 // Returns a note on boxes that lie between the centres of P3's cells, which --assigner atss gives
@@ -163,8 +162,8 @@ std::string about_small_boxes(const std::vector<BoxSize>& boxes) {
   if (100 * small < all || small == 0) return "";
   return cat(
       100 * small / all,
-      " % of the boxes are narrower than 8 px at this image size, and --assigner atss leaves "
-      "most of them without an anchor; a larger --min-side, or --assigner iou, has them learned");
+      " % of the boxes are narrower than 8 px at this image size, and --assigner atss leaves most "
+      "of them without an anchor; a larger --min-side, or --assigner iou, has them learned");
 }
 
 // Checks that the job may start in `dir`, and finds what it starts from. Changes no file.
@@ -292,10 +291,6 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
     if (!is_kept(options.model.anchor_sizes)) {
       notes.push_back(fit_anchors(cli, options, box_sizes(options, data)));
     }
-  }
-  if (options.loss.assigner == Assigner::kIou && options.model.anchors_per_location == 1) {
-    notes.emplace_back(
-        "one anchor a location has a fixed IoU with few boxes; --assigner atss is made for it");
   }
   if (options.loss.assigner == Assigner::kAtss) add(about_small_boxes(box_sizes(options, data)));
   add(time.choose_precision());

@@ -228,7 +228,7 @@ const std::vector<Recipe>& recipes() {
       {"keras-retinanet",
        {.reference_images_per_step = 1, .epochs = 50, .weights = "imagenet-v1"},
        keras_retinanet},
-      {kMlperfRecipe, {.reference_images_per_step = 32, .warmup_epochs = 1}, mlperf},
+      {"mlperf", {.reference_images_per_step = 32, .warmup_epochs = 1}, mlperf},
       {kSmallRecipe, {.fits_data = true, .least_steps = 3000}, small_set},
       {"torchvision-v1", {.weights = "imagenet-v1"}, torchvision_v1},
       {"torchvision-v2", {.weights = "imagenet-v2"}, torchvision_v2}};

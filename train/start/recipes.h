@@ -22,7 +22,6 @@ inline constexpr const char* kAutoSize = "auto";  // chosen where the network is
 inline constexpr const char* kNoSize = "none";
 inline constexpr const char* kSmallRecipe = "small";
 inline constexpr const char* kFinetuneRecipe = "finetune";
-inline constexpr const char* kMlperfRecipe = "mlperf";
 
 // Properties of a recipe besides its option values. The defaults are torchvision's, and those of
 // "none".

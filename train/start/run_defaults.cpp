@@ -123,7 +123,6 @@ std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunSt
   const auto add = [&](const std::string& note) {
     if (!note.empty()) notes.push_back(note);
   };
-  const bool is_mlperf = options.recipe == kMlperfRecipe;
   if (options.recipe == kFinetuneRecipe && !start.before && options.from_scratch()) {
     throw Error(
         ErrorKind::kConfig,
@@ -139,10 +138,6 @@ std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunSt
     }
     cli.reopen(options.recipe);
     cli.decide(options.recipe, name);
-  }
-  if (is_mlperf && options.model.init.empty() && !start.before) {
-    add("recipe mlperf from scratch: the benchmark begins with a ResNeXt-50 of ImageNet, --init "
-        "imagenet-v1-resnext50_32x4d");
   }
   const RecipeFacts facts = facts_of_recipe(options.recipe);
   if (!facts.fits_data) return notes;

@@ -61,18 +61,12 @@ std::string trained_text(const TrainingData& data) {
 }
 
 void print_images(const TrainOptions& options, const TrainingData& data) {
-  // Untrained layers without weights.
-  if (options.from_scratch() && options.norm_kind() == Norm::kFrozen &&
-      options.data.synthetic == 0) {
-    log_warning(
-        "--norm frozen without --init: batch norm stays at its random start and training from "
-        "scratch usually diverges; give --init, or use --norm batch");
-  }
-  if (options.from_scratch() && options.layers_to_train() < 5 && options.data.synthetic == 0) {
-    log_warning(
-        "--trainable-layers ", options.layers_to_train(),
-        " without --init: the other stages of the backbone stay at their random start; give "
-        "--init, or train all 5");
+  const bool is_frozen = options.norm_kind() == Norm::kFrozen;
+  if (options.from_scratch() && options.data.synthetic == 0 &&
+      (is_frozen || options.layers_to_train() < 5)) {
+    log_warning(is_frozen ? "--norm frozen" : cat("--trainable-layers ", options.layers_to_train()),
+                " without --init: what does not learn stays at its random start, and training "
+                "usually diverges; give --init, --norm batch and --trainable-layers 5");
   }
   warn_of_no_boxes(options, data);
   // The data, the images of a step and the learning rate.

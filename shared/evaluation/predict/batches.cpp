@@ -85,11 +85,11 @@ void check_sizes(const ConvertedModel& model, const PredictionInput& input,
   for (const std::size_t place : visited_places(index, max_images)) {
     const IndexEntry entry = index[place];
     if (entry.height == image->height && entry.width == image->width) continue;
-    throw Error(ErrorKind::kConfig,
-                cat(model.path(), ": takes images of ", image->height, "x", image->width, " only (",
-                    image_name(entry), " has ", entry.height, "x", entry.width, ", height first)"),
-                "evaluate a model that was converted without --onnx-static, or images of that size "
-                "alone");
+    throw Error(
+        ErrorKind::kConfig,
+        cat(model.path(), ": takes images of ", image->height, "x", image->width, " only (",
+            image_name(entry), " has ", entry.height, "x", entry.width, ", height first)"),
+        "evaluate a model that was converted without --onnx-static, or images of that size alone");
   }
 }
 

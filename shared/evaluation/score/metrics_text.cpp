@@ -110,8 +110,8 @@ std::string oddities_text(const CocoMetrics& metrics) {
   if (metrics.most_objects > metrics.detection_limit) {
     add(cat("an image has ", metrics.most_objects, " objects of one class, and the best ",
             metrics.detection_limit,
-            " detections of an image and class count, as COCO has it: the "
-            "others are never found (--count-best counts more)"));
+            " detections of an image and class count, as COCO has it: the others are never found "
+            "(--count-best counts more)"));
   }
   add(quarantined_text(metrics.quarantined_count));
   if (metrics.unknown_category_count > 0) {

@@ -115,6 +115,7 @@ TEST(Span, RefusesAnythingElse) {
 TEST(Duration, HasFourUnits) {
   EXPECT_EQ(parse_duration_s("--for", "90s"), 90);
   EXPECT_EQ(parse_duration_s("--for", "1.5min"), 90);
+  EXPECT_EQ(parse_duration_s("--for", "10m"), 600);
   EXPECT_EQ(parse_duration_s("--for", "4h"), 14400);
   EXPECT_EQ(parse_duration_s("--for", "2days"), 172800);
   for (const char* bad : {"", "4", "h", "-1h", "0s", "4hours", "nanh", "1e999h"}) {
