@@ -105,14 +105,6 @@ OnnxForm ConvertOptions::onnx_form() const {
   return form;
 }
 
-PostprocessOptions ConvertOptions::postprocess() const {
-  PostprocessOptions result;
-  result.score_threshold = score_threshold.value_or(result.score_threshold);
-  result.nms_threshold = nms_threshold.value_or(result.nms_threshold);
-  result.max_detections = max_detections.value_or(result.max_detections);
-  return result;
-}
-
 std::string ConvertOptions::service_name_of(Task task) const {
   if (!service_name.empty()) return service_name;
   return task == Task::kDetection ? kDetectorName : kClassifierName;

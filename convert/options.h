@@ -15,7 +15,7 @@ class Cli;
 
 struct ImportOptions;
 
-struct ConvertOptions {
+struct ConvertOptions : PostprocessChoice {
   // One of these two is read.
   std::string checkpoint{};  // ours, or a run's folder: its best; becomes an inference model
   std::string weights{};     // torchvision's (.pth): become a checkpoint
@@ -32,9 +32,6 @@ struct ConvertOptions {
   std::optional<double> norm_eps{};
   std::optional<std::vector<double>> anchor_sizes{};
   std::optional<int> min_side_px{}, max_side_px{};
-  // Built into a detector, unset: PostprocessOptions'.
-  std::optional<double> score_threshold{}, nms_threshold{};
-  std::optional<int> max_detections{};
   // Images that the written model is compared on; more find rarer differences, slower.
   int verification_image_count = 4;
   // Shards to take the verification's images from; empty: generated images.
@@ -55,7 +52,6 @@ struct ConvertOptions {
 
   // Returns the form that the inference model is to have.
   OnnxForm onnx_form() const;
-  PostprocessOptions postprocess() const;
   // Returns the model's name in a repository: service_name, or the task's when that is empty.
   std::string service_name_of(Task task) const;
   // Returns what the weights of an import do not show: task, input sides, anchor sizes.

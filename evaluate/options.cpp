@@ -97,14 +97,6 @@ void EvalOptions::validate(const Cli& given) const {
   check_tile_merge(*this);
 }
 
-PostprocessOptions EvalOptions::postprocess() const {
-  PostprocessOptions result;
-  result.score_threshold = score_threshold.value_or(result.score_threshold);
-  result.nms_threshold = nms_threshold.value_or(result.nms_threshold);
-  result.max_detections = max_detections.value_or(result.max_detections);
-  return result;
-}
-
 std::uint32_t EvalOptions::detection_limit(bool on_tiles) const {
   if (count_best) return static_cast<std::uint32_t>(*count_best);
   return on_tiles ? kMaxDetectionsOnTiles : kMaxDetectionsPerImage;

@@ -29,7 +29,7 @@ inline const Choices<OutputFormat> kOutputFormats = {{"coco", OutputFormat::kCoc
 // As coco-pack --tile. Below, a network's input would be all padding.
 inline constexpr std::int64_t kLeastTilePx = 32;
 
-struct EvalOptions {
+struct EvalOptions : PostprocessChoice {
   // A model over shards ...
   std::string model{};                // checkpoint, converted model, or a run's folder: its best
   std::string data{};                 // SHARDS folder
@@ -42,11 +42,8 @@ struct EvalOptions {
   std::array<std::string, 2> compare{};
   std::string output{};               // folder
   std::optional<double> min_score{};  // exit 1 below this AP, or a classifier's top-1 accuracy
-  // Unset: a checkpoint takes PostprocessOptions' defaults, a converted model its own.
-  std::optional<double> score_threshold{}, nms_threshold{};
-  std::optional<int> max_detections{};
-  std::int64_t max_images = 0;                      // 0: all
-  std::optional<int> count_best{};                  // detections an image and class in AP, recall
+  std::int64_t max_images = 0;        // 0: all
+  std::optional<int> count_best{};    // detections an image and class in AP, recall
   std::vector<std::string> output_formats{"coco"};  // words of kOutputFormats
   std::string stretch{};             // "2,98": percentiles that samples above 8 bits lie between
   std::vector<std::int64_t> tile{};  // sides of tiles to cut images into
@@ -73,7 +70,6 @@ struct EvalOptions {
     return std::ranges::count(output_formats, word_of(kOutputFormats, format)) > 0;
   }
   bool scores_only() const { return !detections.empty(); }
-  PostprocessOptions postprocess() const;
   // Best detections of an image and class that count; `on_tiles`: of images detected on by tiles.
   std::uint32_t detection_limit(bool on_tiles) const;
 };

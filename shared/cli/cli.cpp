@@ -248,10 +248,6 @@ std::string bytes_text(std::uint64_t value) {
 Cli::Cli(std::string program, std::string usage, std::string summary)
     : program_(std::move(program)), usage_(std::move(usage)), summary_(std::move(summary)) {}
 
-void Cli::group(std::string title) {
-  group_ = std::move(title);
-}
-
 void Cli::add(Option option) {
   RETINA_CHECK(find(option.name) == nullptr, option.name, " declared twice");
   option.group = group_;
@@ -400,8 +396,8 @@ void Cli::check() const {
 }
 
 template <class T>
-void Cli::add_bytes(const std::string& name, T& target, const std::string& help,
-                    const OptionRules& rules) {
+void Cli::bytes(const std::string& name, T& target, const std::string& help,
+                const OptionRules& rules) {
   const auto show = [&target]() -> std::string {
     if constexpr (IsOptional<T>::value)
       return target ? bytes_text(*target) : "";
@@ -423,15 +419,10 @@ void Cli::add_bytes(const std::string& name, T& target, const std::string& help,
        .rules = rules});
 }
 
-void Cli::bytes(const std::string& name, std::uint64_t& target, const std::string& help,
-                const OptionRules& rules) {
-  add_bytes(name, target, help, rules);
-}
-
-void Cli::bytes(const std::string& name, std::optional<std::uint64_t>& target,
-                const std::string& help, const OptionRules& rules) {
-  add_bytes(name, target, help, rules);
-}
+template void Cli::bytes(const std::string&, std::uint64_t&, const std::string&,
+                         const OptionRules&);
+template void Cli::bytes(const std::string&, std::optional<std::uint64_t>&, const std::string&,
+                         const OptionRules&);
 
 void Cli::pair(const std::string& name, std::array<std::string, 2>& target,
                const std::string& value_names, const std::string& help, const OptionRules& rules) {
@@ -470,10 +461,6 @@ void Cli::list(const std::string& name, std::vector<std::string>& target,
        .assign_values = [&target](const std::vector<std::string>& values) { target = values; },
        .repeats = true,
        .rules = rules});
-}
-
-void Cli::validate(std::function<void(const Cli&)> check) {
-  checks_.push_back(std::move(check));
 }
 
 const Cli::Option* Cli::find(const std::string& name) const {

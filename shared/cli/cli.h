@@ -98,7 +98,7 @@ class Cli {
   void modes(std::vector<std::string> names) { mode_names_ = std::move(names); }
 
   // Prints the options that are declared after this call under `title` in --help.
-  void group(std::string title);
+  void group(std::string title) { group_ = std::move(title); }
 
   // Declares `--name VALUE`. The target's current value is the default shown by --help; it is
   // overwritten when the option is given. Types: int, int64_t, uint64_t, double, std::string,
@@ -180,11 +180,10 @@ class Cli {
   void list(const std::string& name, std::vector<std::string>& target,
             const std::string& value_names, const std::string& help, const OptionRules& rules = {});
 
-  // Declares a size in bytes: "256MiB", "1GiB", "4096".
-  void bytes(const std::string& name, std::uint64_t& target, const std::string& help,
-             const OptionRules& rules = {});
-  // Declares a size that may be unset, which shows no default.
-  void bytes(const std::string& name, std::optional<std::uint64_t>& target, const std::string& help,
+  // Declares a size in bytes: "256MiB", "1GiB", "4096". The target is an uint64_t, or an optional
+  // one, which shows no default.
+  template <class T>
+  void bytes(const std::string& name, T& target, const std::string& help,
              const OptionRules& rules = {});
 
   // Names the options whose values may be URLs; others refuse one, which would be read as a folder
@@ -193,7 +192,7 @@ class Cli {
 
   // Registers a check that throws to refuse; it runs after parsing, before --check-args ends the
   // program, and in check().
-  void validate(std::function<void(const Cli&)> check);
+  void validate(std::function<void(const Cli&)> check) { checks_.push_back(std::move(check)); }
 
   // Prints --help, --version and the report of --check-args to stdout. Throws Error{kUsage} (an
   // unknown option, with our name for it or the nearest match; a bad value; no options at all),
@@ -306,9 +305,6 @@ class Cli {
   void let_be_auto(const std::function<void()>& reset);
   void add_option(const std::string& name, Target target, const std::string& value_name,
                   const std::string& help, const OptionRules& rules);
-  template <class T>
-  void add_bytes(const std::string& name, T& target, const std::string& help,
-                 const OptionRules& rules);
   void add_choice(const std::string& name, const void* target, const std::string& list,
                   const std::string& help, Words words, const OptionRules& rules);
   void add(Option option);

@@ -224,4 +224,12 @@ Normalisation ModelConfig::normalisation() const {
   return result;
 }
 
+PostprocessOptions PostprocessChoice::postprocess() const {
+  PostprocessOptions result;
+  result.score_threshold = score_threshold.value_or(result.score_threshold);
+  result.nms_threshold = nms_threshold.value_or(result.nms_threshold);
+  result.max_detections = max_detections.value_or(result.max_detections);
+  return result;
+}
+
 }  // namespace retina

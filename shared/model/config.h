@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,14 @@ struct PostprocessOptions {
 
   // Throws Error{kUsage} naming the field.
   void validate() const;
+};
+
+// What a command line says of them; unset: as above, in a converted model its own.
+struct PostprocessChoice {
+  std::optional<double> score_threshold{}, nms_threshold{};
+  std::optional<int> max_detections{};
+
+  PostprocessOptions postprocess() const;
 };
 
 }  // namespace retina

@@ -23,7 +23,7 @@ constexpr int kCpuStepImages = 4;        // more updates in the same time
 constexpr double kMostValidating = .08;  // share of the time
 constexpr std::int64_t kMostValidations = 26;
 constexpr double kSlowStepSeconds = 20;
-constexpr int kSideStepPx = 32;  // images are padded to multiples of it
+constexpr double kMostTrialSeconds = 4;  // of steps at the run's own image size
 
 // The choices on a CPU, the first that sees enough images is taken.
 struct Candidate {
@@ -34,15 +34,23 @@ struct Candidate {
 constexpr Candidate kCandidates[] = {
     {"small", 1, 5}, {"tiny", 1}, {"tiny", .75}, {"tiny", .5}, {"tiny", .375}};
 
-ImageSize padded(const InputSides& sides) {
-  const auto up = [](int side) { return (side + kSideStepPx - 1) / kSideStepPx * kSideStepPx; };
-  return {up(sides.max_px), up(sides.min_px)};
+// Returns the mean of the padded images' pixels.
+double mean_pixels(const ImageIndex& index, const TrainOptions& options, const InputSides& sides) {
+  FrameRule rule = options.model_config(1).frame();
+  rule.min_side_px = sides.min_px;
+  rule.max_side_px = sides.max_px;
+  double pixels = 0;
+  for (const IndexEntry& image : index) {
+    const ImageSize padded = padded_size({image.width, image.height}, rule);
+    pixels += 1.0 * padded.width * padded.height;
+  }
+  return pixels / static_cast<double>(index.size());
 }
 
 InputSides scaled(const InputSides& own, double share) {
+  constexpr int kStepPx = 32, kLeastPx = 64;
   const int min_px =
-      std::max(kSideStepPx * 2,
-               static_cast<int>(std::lround(own.min_px * share / kSideStepPx)) * kSideStepPx);
+      std::max(kLeastPx, static_cast<int>(std::lround(own.min_px * share / kStepPx)) * kStepPx);
   if (share == 1 || min_px >= own.min_px) return own;
   return {.min_px = min_px,
           .max_px = static_cast<int>(std::lround(1.0 * own.max_px * min_px / own.min_px))};
@@ -70,9 +78,23 @@ bool TimeFit::can_measure() const {
   return job.device.is_cuda() || options.compute.device != DeviceChoice::kCuda;
 }
 
-StepSpeed TimeFit::measure(const TrainOptions& tried) const {
+StepSpeed TimeFit::measure(TrainOptions tried, double pixels) const {
   at::set_num_threads(threads_of_rank(tried.compute.threads, job.communicator));
-  return measure_step(tried, job.data->train->class_count(), job.device);
+  const int classes = job.data->train->class_count();
+  StepSpeed found = measure_step(tried, classes, job.device);
+  const int images = std::max(2, tried.step_images() / job.communicator.size());
+  const bool is_short = 2 * images * pixels * found.seconds_per_pixel < kMostTrialSeconds;
+  if (!is_short || job.device.is_cuda() || tried.classifies()) return found;
+  tried.compute.precision = found.precision;
+  const int side_px = padded_side_px(static_cast<int>(std::sqrt(pixels)));
+  found.seconds_per_pixel =
+      measure_step(tried, classes, job.device, side_px, images).seconds_per_pixel;
+  return found;
+}
+
+double TimeFit::pixels() const {
+  return mean_pixels(job.data->source->index(), options,
+                     {.min_px = options.min_side(), .max_px = options.max_side()});
 }
 
 std::string TimeFit::choose_size() {
@@ -116,6 +138,7 @@ std::string TimeFit::choose_size() {
   const auto images = static_cast<double>(start.image_count);
   const double wanted = std::max(kLeastEpochs * images, kLeastImages);
   const bool has_side = cli.given(options.data.min_sides_px);
+  const ImageIndex& index = job.data->source->index();
   InputSides sides;
   const Candidate* chosen = nullptr;
   std::map<std::string, StepSpeed> speeds;
@@ -124,15 +147,16 @@ std::string TimeFit::choose_size() {
     if (has_side && one.side_share < 1) break;
     TrainOptions tried = options;
     apply_size(one.size, tried, Setter([](const void*) { return true; }));
-    if (!speeds.contains(one.size)) speeds[one.size] = measure(tried);
     if (has_side && !options.wants_own_sides()) {
       sides = {.min_px = options.min_side(), .max_px = options.max_side()};
     } else {
-      sides = scaled(own_sides(options, job.data->source->index()), one.side_share);
+      sides = scaled(own_sides(options, index), one.side_share);
     }
+    const double pixels = mean_pixels(index, tried, sides);
+    if (!speeds.contains(one.size)) speeds[one.size] = measure(tried, pixels);
     chosen = &one;
     speed = speeds[one.size];
-    seen = time_s * job.communicator.size() / speed->image_seconds(padded(sides));
+    seen = time_s * job.communicator.size() / (speed->seconds_per_pixel * pixels);
     if (seen >= wanted * one.images) break;
   }
   cli.decide(options.model.size, chosen->size);
@@ -160,7 +184,7 @@ std::string TimeFit::choose_precision() {
     cli.decide(precision, has_units ? Precision::kBf16 : Precision::kFp32);
     return "";
   }
-  if (!speed) speed = measure(options);
+  if (!speed) speed = measure(options, pixels());
   cli.decide(precision, speed->precision);
   if (speed->bf16_share == 1) return "";
   return cat("precision ", word_of(kPrecisions, precision), ", chosen because bf16 takes ",
@@ -180,10 +204,9 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   }
   const bool estimates = facts_of_recipe(options.recipe).fits_data && !job.device.is_cuda();
   if (!can_measure() || !(is_timed || estimates)) return "";
-  if (!speed) speed = measure(options);
+  if (!speed) speed = measure(options, pixels());
   const int ranks = job.communicator.size();
-  const double image_s =
-      speed->image_seconds(padded({.min_px = options.min_side(), .max_px = options.max_side()}));
+  const double image_s = speed->seconds_per_pixel * pixels();
   const double step_s = image_s * std::ceil(1.0 * options.step_images() / ranks);
   // A signal ends the job after the images in progress: not long after it.
   if (step_s > kSlowStepSeconds) {

@@ -36,7 +36,10 @@ struct TimeFit {
   std::string choose_length(const TrainingPlan& plan);
 
   bool can_measure() const;
-  StepSpeed measure(const TrainOptions& tried) const;
+  // Measures on small images, in all precisions that are open, then at the images' own mean of
+  // `pixels` where that is short.
+  StepSpeed measure(TrainOptions tried, double pixels) const;
+  double pixels() const;  // of a padded image, the mean
 
   Cli& cli;
   TrainOptions& options;

@@ -11,28 +11,22 @@
 namespace retina {
 namespace {
 
-constexpr int kSidePx = 256;
-constexpr int kImages = 2;  // not one, whose layout in memory is that of channels first and last
 constexpr int kSteps = 5;
 constexpr double kMostSeconds = 2;  // of a measurement, once it has a step
 constexpr double kWorthIt = .85;    // bf16's largest share of fp32's time
 
-// A classifier's images have one size, and cifar-cnn takes no other.
-int side_of(const TrainOptions& options) {
-  return options.classifies() ? options.min_side() : kSidePx;
-}
-
 // A network that is measured: trained at a rate of 0 on grey images.
 class Measured {
  public:
-  Measured(TrainOptions options, Precision precision, int class_count, const c10::Device& device)
+  Measured(TrainOptions options, Precision precision, int class_count, const c10::Device& device,
+           int side_px, int images)
       : replica_(
             [&] {
               options.compute.precision = precision;
               return replica_options(options, class_count, device);
             }(),
             *alone_),
-        batch_(grey_batch({side_of(options), side_of(options)}, kImages, replica_.network())) {}
+        batch_(grey_batch({side_px, side_px}, images, replica_.network())) {}
 
   // Makes a step; returns its seconds.
   double step() {
@@ -96,14 +90,17 @@ Batch grey_batch(const ImageSize& padded, int images, const Network& network) {
   return batch;
 }
 
-StepSpeed measure_step(const TrainOptions& options, int class_count, const c10::Device& device) {
+StepSpeed measure_step(const TrainOptions& options, int class_count, const c10::Device& device,
+                       int side_px, int images) {
+  if (options.classifies()) side_px = options.min_side();  // cifar-cnn takes no other
   const Precision wanted = options.compute.precision;
   const bool is_open = wanted == Precision::kAuto;
   const bool compares = is_open && has_units_for(Precision::kBf16, device);
   std::vector<std::unique_ptr<Measured>> networks;
   for (const Precision one : {is_open ? Precision::kFp32 : wanted, Precision::kBf16}) {
     if (networks.empty() || compares) {
-      networks.push_back(std::make_unique<Measured>(options, one, class_count, device));
+      networks.push_back(
+          std::make_unique<Measured>(options, one, class_count, device, side_px, images));
     }
   }
   // In turns, so that other programs slow all of them. The first step makes the kernels; a network
@@ -117,7 +114,7 @@ StepSpeed measure_step(const TrainOptions& options, int class_count, const c10::
       all_s += step_s;
     }
   }
-  const double side = side_of(options), pixels = std::max(1, steps - 1) * kImages * side * side;
+  const double pixels = 1.0 * std::max(1, steps - 1) * images * side_px * side_px;
   if (!compares) return {seconds[0] / pixels, is_open ? Precision::kFp32 : wanted};
   const double share = seconds[1] / seconds[0];
   const bool is_faster = share <= kWorthIt;

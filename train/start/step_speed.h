@@ -23,14 +23,13 @@ struct StepSpeed {
   double seconds_per_pixel = 0;  // of a padded image: forward, loss, backward and update
   Precision precision = Precision::kFp32;
   double bf16_share = 1;  // bf16's time over fp32's; 1: not measured
-
-  double image_seconds(const ImageSize& padded) const {
-    return seconds_per_pixel * padded.width * padded.height;
-  }
 };
 
-// Measures the faster of the precisions that `options` leaves open: bf16 if the device has units
-// for it and they save a seventh of the time at least, else fp32. Takes about a second on a CPU.
-StepSpeed measure_step(const TrainOptions& options, int class_count, const c10::Device& device);
+// Measures, on square images of `side_px`, a classifier's own, the faster of the precisions that
+// `options` leaves open: bf16 if the device has units for it and they save a seventh of the time at
+// least, else fp32. Takes about a second on a CPU at the default size. `images`: two at least, as the
+// layout of one is that of channels first and of channels last.
+StepSpeed measure_step(const TrainOptions& options, int class_count, const c10::Device& device,
+                       int side_px = 256, int images = 2);
 
 }  // namespace retina
