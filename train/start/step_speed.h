@@ -27,8 +27,8 @@ struct StepSpeed {
 
 // Measures, on square images of `side_px`, a classifier's own, the faster of the precisions that
 // `options` leaves open: bf16 if the device has units for it and they save a seventh of the time at
-// least, else fp32. Takes about a second on a CPU at the default size. `images`: two at least, as the
-// layout of one is that of channels first and of channels last.
+// least, else fp32. Takes about a second on a CPU at the default size. `images`: two at least, as
+// the layout of one is that of channels first and of channels last.
 StepSpeed measure_step(const TrainOptions& options, int class_count, const c10::Device& device,
                        int side_px = 256, int images = 2);
 
