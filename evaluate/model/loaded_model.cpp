@@ -269,7 +269,7 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
   for (const std::string& format : options.output_formats) {
     formats += cat(formats.empty() ? "" : ",", format);
   }
-  if (!options.writes(OutputFormat::kCoco)) {
+  if (formats != word_of(kOutputFormats, OutputFormat::kCoco)) {
     identity.emplace_back(EvaluationFolder::kOutputFormat, quoted(std::as_const(formats)));
   }
   return identity;

@@ -180,7 +180,7 @@ class Cli {
   void list(const std::string& name, std::vector<std::string>& target,
             const std::string& value_names, const std::string& help, const OptionRules& rules = {});
 
-  // Declares a size in bytes: "256MiB", "1GiB", "4096". The target is an uint64_t, or an optional
+  // Declares a size in bytes: "256MiB", "1GiB", "4096". The target is a uint64_t, or an optional
   // one, which shows no default.
   template <class T>
   void bytes(const std::string& name, T& target, const std::string& help,

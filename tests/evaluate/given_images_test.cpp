@@ -170,10 +170,10 @@ TEST_F(GivenImages, CocoPackReadsEveryFormat) {
 }
 
 TEST_F(GivenImages, AnotherFormatIsAnotherEvaluation) {
-  ASSERT_EQ(run_process(of({photos_}, "out", {"--output-format", "yolo"})).exit_code, 0);
+  ASSERT_EQ(run_process(of({photos_}, "out", {"--output-format", "coco,yolo"})).exit_code, 0);
   const ProcessResult other = run_process(of({photos_}, "out", {"--output-format", "csv"}));
   EXPECT_EQ(other.exit_code, 78);
-  EXPECT_THAT(other.err, HasSubstr("output-format (was \"yolo\", now \"csv\")"));
+  EXPECT_THAT(other.err, HasSubstr("output-format (was \"coco,yolo\", now \"csv\")"));
   ASSERT_EQ(run_process(of({photos_}, "out", {"--output-format", "csv", "--overwrite"})).exit_code,
             0);
   EXPECT_THAT(files_in("out"),

@@ -116,7 +116,7 @@ class Nccl : public NcclCommunicator {
 
   void check_time() const {
     if (Clock::now() < limit_) {
-      std::this_thread::sleep_for(kPoll);
+      std::this_thread::sleep_for(kDevicePoll);
       return;
     }
     throw Error(
@@ -189,13 +189,13 @@ class Nccl : public NcclCommunicator {
     while (state == ncclInProgress) {
       check_alive(ncclCommGetAsyncError(comm_, &state));
       check_alive(state);
-      if (state == ncclInProgress) std::this_thread::sleep_for(kPoll);
+      if (state == ncclInProgress) std::this_thread::sleep_for(kDevicePoll);
     }
     check_cuda(cudaEventRecord(done_, stream_), "cudaEventRecord");
     while (!is_done()) {
       check_alive(ncclCommGetAsyncError(comm_, &state));
       check_alive(state);
-      std::this_thread::sleep_for(kPoll);
+      std::this_thread::sleep_for(kDevicePoll);
     }
   }
 

@@ -12,7 +12,7 @@
 namespace retina {
 
 // Between two looks at whether the device has finished.
-inline constexpr std::chrono::microseconds kPoll(20);
+inline constexpr std::chrono::microseconds kDevicePoll(20);
 
 // Throws Error{kUnavailable} naming the call unless it succeeded.
 void check_cuda(cudaError_t code, const char* call);

@@ -50,7 +50,7 @@ class NcclTransport : public GradientTransport {
       const cudaError_t code = cudaEventQuery(filled_[number]);
       if (code == cudaSuccess) return;
       if (code != cudaErrorNotReady) check_cuda(code, "cudaEventQuery");
-      std::this_thread::sleep_for(kPoll);
+      std::this_thread::sleep_for(kDevicePoll);
     }
   }
 

@@ -82,7 +82,8 @@ StepSpeed TimeFit::measure(TrainOptions tried, double pixels) const {
   at::set_num_threads(threads_of_rank(tried.compute.threads, job.communicator));
   const int classes = job.data->train->class_count();
   StepSpeed found = measure_step(tried, classes, job.device);
-  const int images = std::max(2, tried.step_images() / job.communicator.size());
+  // Few images: how many fit into memory at once is not known yet.
+  const int images = std::clamp(tried.step_images() / job.communicator.size(), 2, kCpuStepImages);
   const bool is_short = 2 * images * pixels * found.seconds_per_pixel < kMostTrialSeconds;
   if (!is_short || job.device.is_cuda() || tried.classifies()) return found;
   tried.compute.precision = found.precision;

@@ -64,9 +64,10 @@ void print_images(const TrainOptions& options, const TrainingData& data) {
   const bool is_frozen = options.norm_kind() == Norm::kFrozen;
   if (options.from_scratch() && options.data.synthetic == 0 &&
       (is_frozen || options.layers_to_train() < 5)) {
-    log_warning(is_frozen ? "--norm frozen" : cat("--trainable-layers ", options.layers_to_train()),
-                " without --init: what does not learn stays at its random start, and training "
-                "usually diverges; give --init, --norm batch and --trainable-layers 5");
+    log_warning(
+        is_frozen ? "--norm frozen" : cat("--trainable-layers ", options.layers_to_train()),
+        " without --init: what does not learn stays at its random start; give --init, or let "
+        "all of it learn with --norm batch --trainable-layers 5");
   }
   warn_of_no_boxes(options, data);
   // The data, the images of a step and the learning rate.
