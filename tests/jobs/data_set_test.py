@@ -171,6 +171,7 @@ class DataSet(unittest.TestCase):
 
     def test_voc_in_lower_case_and_beside_the_images(self):
         self.expect(["annotations/1.xml", "images/1.png"], "voc", ("annotations", "images"))
+        self.expect(["annots/00001.xml", "images/00001.jpg"], "voc", ("annots", "images"))
         self.expect(["images/1.xml", "images/1.jpg", "classes.txt"], "voc", ("images", "images"))
         self.expect(["1.xml", "1.jpg"], "voc", (".", "."))
 
