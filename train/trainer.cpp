@@ -87,7 +87,7 @@ int Trainer::run() {
     if (!epoch_ends) state_.close_epoch();
     stop = outcome.stop || (epoch_ends && !run_.finish_epoch());
     if (stop) break;
-    if (epoch_ends && run_.refit_length()) {
+    if ((epoch_ends || outcome.pace_due) && run_.refit_length()) {
       loader.reset();
       loader = load_steps(run_.loading());
     }
@@ -201,18 +201,21 @@ Trainer::StepOutcome Trainer::end_step(StepMetrics& step) {
   const auto [events, oldest] =
       pipeline_.launch(step, {.stop = count(stop_signal() != 0),
                               .save = count(is_root && run_.saving.is_due_by_clock()),
+                              .pace = count(is_root && run_.is_pace_due()),
                               .replaced_images = static_cast<double>(step.replaced_images),
                               .found_damage = count(damaged_records_.has_new())});
   if (events.found_damage > 0) {
     const std::string problem = damaged_records_.agree(run_.communicator);
     if (!problem.empty()) run_.fail({ErrorKind::kData, problem, kDamagedHint});
   }
-  // No step is under way when a checkpoint, a validation, a stop or an epoch's end follows.
+  // No step is under way when a checkpoint, a new length, a stop or an epoch's end follows.
   StepOutcome outcome = {
       .stop = events.stop > 0,
-      .save_due = events.save > 0 || run_.saving.is_due(state_.step(), state_.at_epoch_end())};
+      .save_due = events.save > 0 || run_.saving.is_due(state_.step(), state_.at_epoch_end()),
+      .pace_due = events.pace > 0};
   if (oldest) outcome.is_finite = ingest(*oldest);
-  const bool drains = outcome.stop || outcome.save_due || state_.at_epoch_end() || state_.at_end();
+  const bool drains = outcome.stop || outcome.save_due || outcome.pace_due ||
+                      state_.at_epoch_end() || state_.at_end();
   if (drains && outcome.is_finite) outcome.is_finite = drain();
   if (is_root && !outcome.stop) run_.saving.check_written();
   return outcome;

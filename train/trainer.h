@@ -27,6 +27,7 @@ class Trainer {
                             // and is skipped from now on
     bool stop = false;      // a stop signal came to a rank
     bool save_due = false;  // by rank 0's clock or the count of steps
+    bool pace_due = false;  // by rank 0's clock
   };
 
   // The parts of `run`, in the order of their use.

@@ -24,7 +24,8 @@ namespace retina {
 namespace {
 
 constexpr std::size_t kReportImages = 8;
-constexpr std::int64_t kPaceSteps = 20;  // make a pace
+constexpr std::int64_t kPaceSteps = 5;  // make a pace, if they take at least
+constexpr double kPaceShare = .02;      // of the run's time
 constexpr const char* kNeedLess =
     "choose a smaller --min-side and --max-side or a smaller --backbone, start fewer ranks on each "
     "machine, or free memory";
@@ -242,15 +243,14 @@ StepLoaderInput TrainingRun::loading() const {
           .skipped = state.rollback.skipped()};
 }
 
+bool TrainingRun::is_pace_due() const {
+  return !options.length.time.empty() && state.step() - pace_.begin_step >= kPaceSteps &&
+         now_seconds() - pace_.begin_s >= kPaceShare * pace_.left_s;
+}
+
 bool TrainingRun::finish_epoch() {
+  measure_pace();
   const double end_s = now_seconds();
-  const std::int64_t steps = state.step() - pace_.begin_step;
-  if (steps >= kPaceSteps) {
-    const double step_s = (end_s - pace_.begin_s) / static_cast<double>(steps);
-    pace_.step_s = pace_.step_s > 0 ? (pace_.step_s + step_s) / 2 : step_s;
-    pace_.begin_s = end_s;
-    pace_.begin_step = state.step();
-  }
   replica.average_statistics();
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
   if (validates && !run_validation()) return false;
@@ -262,6 +262,16 @@ bool TrainingRun::finish_epoch() {
   pace_.begin_s += validation_s;
   if (validates) pace_.validation_s = validation_s;
   return true;
+}
+
+void TrainingRun::measure_pace() {
+  if (!is_pace_due()) return;
+  const double end_s = now_seconds();
+  const double step_s =
+      (end_s - pace_.begin_s) / static_cast<double>(state.step() - pace_.begin_step);
+  pace_.step_s = pace_.step_s > 0 ? (pace_.step_s + step_s) / 2 : step_s;
+  pace_.begin_s = end_s;
+  pace_.begin_step = state.step();
 }
 
 std::int64_t TrainingRun::steps_in_time() {
@@ -279,10 +289,10 @@ std::int64_t TrainingRun::steps_in_time() {
 }
 
 bool TrainingRun::refit_length() {
-  if (options.length.time.empty() || state.at_end() || pace_.begin_step != state.step())
-    return false;
-  const std::int64_t steps =
-      communicator.all_reduce_max(communicator.is_root() ? steps_in_time() : 0);
+  if (options.length.time.empty() || state.at_end()) return false;
+  measure_pace();
+  const bool decides = communicator.is_root() && pace_.begin_step == state.step();
+  const std::int64_t steps = communicator.all_reduce_max(decides ? steps_in_time() : 0);
   if (steps == 0 || steps == state.total_steps()) return false;
   if (communicator.is_root()) {
     log_info("step ", state.step(), ": ", counted(steps, "step"),

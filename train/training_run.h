@@ -67,9 +67,11 @@ class TrainingRun {
   // stop signal came first: then the epoch stays open, and the run that continues begins by ending
   // it. Collective.
   bool finish_epoch();
+  // Returns whether, in a run with --for, enough steps have been made since the pace was measured.
+  bool is_pace_due() const;
   // In a run with --for, fits the steps that are left to the time that is left, where the two
-  // stray. Returns true if their number has changed: loaders then end elsewhere. Called at epoch
-  // ends. Collective.
+  // stray. Returns true if their number has changed: loaders then end elsewhere. Called where rank
+  // 0's pace is due and at epoch ends, with no step under way. Collective.
   bool refit_length();
   // Ends an epoch whose validation a stop signal prevented, and saves. Returns true without doing
   // anything when no epoch is open, and false when a stop signal came again. Collective.
@@ -105,6 +107,7 @@ class TrainingRun {
  private:
   RunState restore(const Checkpoint& checkpoint, const std::string& source);
   bool is_scheduled_validation() const;
+  void measure_pace();  // if it is due
   // Returns how many steps the run then has in all; 0: as many as planned. Rank 0.
   std::int64_t steps_in_time();
   bool run_validation();

@@ -70,23 +70,9 @@ std::string quoted(std::string_view text) {
 }
 
 std::string type_of(const rapidjson::Value& value) {
-  switch (value.GetType()) {
-    case rapidjson::kNullType:
-      return "null";
-    case rapidjson::kFalseType:
-      return "false";
-    case rapidjson::kTrueType:
-      return "true";
-    case rapidjson::kNumberType:
-      return "a number";
-    case rapidjson::kStringType:
-      return "a string";
-    case rapidjson::kArrayType:
-      return "an array";
-    case rapidjson::kObjectType:
-      break;
-  }
-  return "an object";
+  static constexpr const char* kTypes[] = {"null",     "false",    "true",    "an object",
+                                           "an array", "a string", "a number"};
+  return kTypes[value.GetType()];  // in the order of rapidjson::Type
 }
 
 std::string_view text_of(const rapidjson::Value& text) {
