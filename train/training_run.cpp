@@ -260,7 +260,7 @@ bool TrainingRun::finish_epoch() {
   if (validates) report_validation();
   const double validation_s = now_seconds() - end_s;
   pace_.begin_s += validation_s;
-  if (validates) pace_.validation_s = validation_s;
+  if (validates && pace_.step_s > 0) pace_.validation_steps = validation_s / pace_.step_s;
   return true;
 }
 
@@ -276,13 +276,14 @@ void TrainingRun::measure_pace() {
 
 std::int64_t TrainingRun::steps_in_time() {
   constexpr double kLeastStray = .03;
-  if (validation_ && pace_.validation_s == 0) {  // none has been made yet
-    pace_.validation_s = kForwardShare * pace_.step_s / options.step_images() *
-                         static_cast<double>(job.data->validation->index().size());
+  if (validation_ && pace_.validation_steps == 0) {  // none has been timed yet
+    pace_.validation_steps = kForwardShare / options.step_images() *
+                             static_cast<double>(job.data->validation->index().size());
   }
-  const double fitting =
-      fitting_steps(pace_.left_s - (now_seconds() - job.begun_s), pace_.step_s, pace_.validation_s,
-                    steps_between_validations(options, state.steps_per_epoch()));
+  const double period = steps_between_validations(options, state.steps_per_epoch());
+  const double fitting = fitting_steps(pace_.left_s - (now_seconds() - job.begun_s), pace_.step_s,
+                                       pace_.validation_steps * pace_.step_s, period,
+                                       std::fmod(static_cast<double>(state.step()), period));
   const auto planned = static_cast<double>(state.total_steps() - state.step());
   const bool strays = std::abs(fitting - planned) > kLeastStray * planned;
   return strays ? state.step() + std::max<std::int64_t>(1, std::llround(fitting)) : 0;
@@ -294,7 +295,7 @@ bool TrainingRun::refit_length() {
   const bool decides = communicator.is_root() && pace_.begin_step == state.step();
   const std::int64_t steps = communicator.all_reduce_max(decides ? steps_in_time() : 0);
   if (steps == 0 || steps == state.total_steps()) return false;
-  if (communicator.is_root()) {
+  if (communicator.is_root() && 10 * std::abs(steps - state.total_steps()) > steps) {
     log_info("step ", state.step(), ": ", counted(steps, "step"),
              " in all now fit into the time (were ", state.total_steps(), ")");
   }

@@ -126,7 +126,7 @@ class TrainingRun {
     double left_s = 0;   // when the job began
     double begin_s = 0;  // on the clock, without validations since
     std::int64_t begin_step = 0;
-    double step_s = 0, validation_s = 0;
+    double step_s = 0, validation_steps = 0;  // a validation takes as long as so many steps
   } pace_;
   std::string verdict_;
   bool reached_goal_ = false;  // the goal of --stop-at-ap; rank 0

@@ -66,12 +66,16 @@ void apply_size(const std::string& name, TrainOptions& options, const Setter& se
 
 double steps_between_validations(const TrainOptions& options, std::int64_t epoch_steps) {
   const int epochs = options.validation.every_epochs;
-  return epochs == 0 ? std::numeric_limits<double>::infinity()
-                     : static_cast<double>(epochs * epoch_steps);
+  return static_cast<double>(epochs == 0 ? std::numeric_limits<std::int64_t>::max()
+                                         : epochs * epoch_steps);
 }
 
-double fitting_steps(double seconds, double step_s, double validation_s, double period) {
-  return (seconds - validation_s) / (step_s + validation_s / period);
+double fitting_steps(double seconds, double step_s, double validation_s, double period,
+                     double since) {
+  const double left_s = seconds - validation_s + since * step_s;  // from the validation before
+  const double period_s = period * step_s + validation_s;
+  const double whole = std::max(0.0, std::floor(left_s / period_s));
+  return whole * period + std::min(period, (left_s - whole * period_s) / step_s) - since;
 }
 
 bool TimeFit::can_measure() const {

@@ -16,12 +16,13 @@ namespace retina {
 inline constexpr double kForwardShare = .35;  // time of a validation image over a step's image
 inline constexpr double kEndSeconds = 3;      // for the last checkpoint and the page
 
-// Returns the steps from one validation to the next; infinity where only the end has one.
+// Returns the steps from one validation to the next; a huge number where only the end has one.
 double steps_between_validations(const TrainOptions& options, std::int64_t epoch_steps);
 
 // Returns how many steps, with a validation after each `period` of them and one at the end, fit
-// into so many seconds; it may be negative.
-double fitting_steps(double seconds, double step_s, double validation_s, double period);
+// into so many seconds, `since` steps after a validation; it may be negative.
+double fitting_steps(double seconds, double step_s, double validation_s, double period,
+                     double since = 0);
 
 // References must outlive this. Rank 0.
 struct TimeFit {

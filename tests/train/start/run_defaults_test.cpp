@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "shared/base/error.h"
 #include "shared/cli/cli.h"
+#include "train/start/fit_time.h"
 #include "train/start/recipes.h"
 
 namespace retina {
@@ -267,6 +270,25 @@ TEST(LengthChange, SaysWhatAnotherLengthChanges) {
   EXPECT_THAT(length_change_text(schedule(cosine, 26), schedule(cosine, 52), 260),
               HasSubstr("the learning rate schedule is cosine and is 0.005 from here on (was to be "
                         "0)"));
+}
+
+// Seconds of so many steps, with the validations after them and the one at the end.
+double seconds_of(double steps, double since) {
+  constexpr double kStep = 2, kValidation = 9, kPeriod = 10;
+  return steps * kStep + std::floor((since + steps) / kPeriod) * kValidation + kValidation;
+}
+
+TEST(FittingSteps, AreAsManyAsFitWithTheValidationsBetweenThem) {
+  for (const double since : {0.0, 1.0, 9.0}) {
+    for (double seconds = 10; seconds < 100; seconds += .5) {
+      const double steps = fitting_steps(seconds, 2, 9, 10, since);
+      EXPECT_LE(seconds_of(steps - .001, since), seconds) << seconds << " " << since;
+      EXPECT_GT(seconds_of(steps + .51, since), seconds) << seconds << " " << since;
+    }
+  }
+  TrainOptions at_end;
+  at_end.validation.every_epochs = 0;
+  EXPECT_EQ(fitting_steps(109, 2, 9, steps_between_validations(at_end, 7)), 50);
 }
 
 }  // namespace
