@@ -249,7 +249,6 @@ bool TrainingRun::is_pace_due() const {
 }
 
 bool TrainingRun::finish_epoch() {
-  measure_pace();
   const double end_s = now_seconds();
   replica.average_statistics();
   const bool validates = validation_ && (state.at_end() || is_scheduled_validation());
@@ -264,18 +263,14 @@ bool TrainingRun::finish_epoch() {
   return true;
 }
 
-void TrainingRun::measure_pace() {
-  if (!is_pace_due()) return;
+std::int64_t TrainingRun::steps_in_time() {
+  constexpr double kLeastStray = .03;
   const double end_s = now_seconds();
   const double step_s =
       (end_s - pace_.begin_s) / static_cast<double>(state.step() - pace_.begin_step);
   pace_.step_s = pace_.step_s > 0 ? (pace_.step_s + step_s) / 2 : step_s;
   pace_.begin_s = end_s;
   pace_.begin_step = state.step();
-}
-
-std::int64_t TrainingRun::steps_in_time() {
-  constexpr double kLeastStray = .03;
   if (validation_ && pace_.validation_steps == 0) {  // none has been timed yet
     pace_.validation_steps = kForwardShare / options.step_images() *
                              static_cast<double>(job.data->validation->index().size());
@@ -291,8 +286,7 @@ std::int64_t TrainingRun::steps_in_time() {
 
 bool TrainingRun::refit_length() {
   if (options.length.time.empty() || state.at_end()) return false;
-  measure_pace();
-  const bool decides = communicator.is_root() && pace_.begin_step == state.step();
+  const bool decides = communicator.is_root() && is_pace_due();
   const std::int64_t steps = communicator.all_reduce_max(decides ? steps_in_time() : 0);
   if (steps == 0 || steps == state.total_steps()) return false;
   if (communicator.is_root() && 10 * std::abs(steps - state.total_steps()) > steps) {

@@ -107,8 +107,8 @@ class TrainingRun {
  private:
   RunState restore(const Checkpoint& checkpoint, const std::string& source);
   bool is_scheduled_validation() const;
-  void measure_pace();  // if it is due
-  // Returns how many steps the run then has in all; 0: as many as planned. Rank 0.
+  // Measures the pace. Returns how many steps the run then has in all; 0: as many as planned. Rank
+  // 0.
   std::int64_t steps_in_time();
   bool run_validation();
   void report_validation();

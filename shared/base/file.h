@@ -132,9 +132,6 @@ class AtomicFile {
   void write(const void* data, std::size_t size_bytes);
   void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
 
-  // Returns the temporary file's name, for writers that open by name.
-  const std::string& temporary_path() const { return temporary_; }
-
   // Publishes the file. `verify` gets the closed temporary file's path and throws to refuse it.
   void commit(const std::function<void(const std::string&)>& verify = {});
 

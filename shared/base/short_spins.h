@@ -12,6 +12,7 @@
 
 #include <climits>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 
 namespace retina {
@@ -21,11 +22,9 @@ inline long running_threads() {
   char text[64] = {};  // "0.20 0.18 0.12 3/512 4711": three running of 512
   const int file = ::open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;
-  const bool has_text = ::read(file, text, sizeof text - 1) > 0;
-  ::close(file);
   long count = 0;
-  const char* const end = has_text ? std::strchr(text, '/') : text;
-  for (const char* at = text; at < end; ++at) count = *at == ' ' ? 0 : 10 * count + (*at - '0');
+  if (::read(file, text, sizeof text - 1) > 0) std::sscanf(text, "%*s %*s %*s %ld", &count);
+  ::close(file);
   return count;
 }
 

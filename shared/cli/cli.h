@@ -210,11 +210,11 @@ class Cli {
   // Returns a Setter that decides, for a recipe, as decide() does, but leaves the targets `kept`
   // alone.
   Setter data_setter(std::set<const void*> kept) { return setter(Origin::kData, std::move(kept)); }
-  // Sets an option to its value in `before`, the run that is continued, unless it is given. Returns
-  // false if `before` has none.
-  template <class T>
-  bool decide_as_before(T& target, const OptionTexts& before) {
-    return assign_stored(row_of(&target), before);
+  // Sets options to their values in `before`, the run that is continued, unless they are given.
+  // Returns false if `before` lacks one.
+  template <class... T>
+  bool decide_as_before(const OptionTexts& before, T&... targets) {
+    return (assign_stored(row_of(&targets), before) & ...);
   }
   // Returns the option's name in messages: "--lr".
   template <class T>

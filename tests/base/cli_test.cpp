@@ -449,9 +449,8 @@ TEST_F(CliTest, WhatTheDataDecideReachesTheOtherRanks) {
 TEST_F(CliTest, ARunThatContinuesKeepsWhatWasDecided) {
   parse({"--lr", "0.25"});
   const OptionTexts before = {{"epochs", "5"}, {"lr", "7"}};
-  EXPECT_TRUE(cli_.decide_as_before(options_.epochs, before));
-  EXPECT_TRUE(cli_.decide_as_before(options_.lr, before));
-  EXPECT_FALSE(cli_.decide_as_before(options_.shares, before));
+  EXPECT_TRUE(cli_.decide_as_before(before, options_.epochs, options_.lr));
+  EXPECT_FALSE(cli_.decide_as_before(before, options_.shares));
   EXPECT_EQ(options_.epochs, 5);
   EXPECT_EQ(options_.lr, 0.25);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <map>
 
@@ -23,6 +24,7 @@ constexpr int kCpuStepImages = 4;        // more updates in the same time
 constexpr double kMostValidating = .08;  // share of the time
 constexpr std::int64_t kMostValidations = 26;
 constexpr double kSlowStepSeconds = 20;
+constexpr double kShared = .6;           // of its threads' time, where other programs run
 constexpr double kMostTrialSeconds = 4;  // of steps at the run's own image size
 
 // The choices on a CPU, the first that sees enough images is taken.
@@ -83,9 +85,19 @@ bool TimeFit::can_measure() const {
 }
 
 StepSpeed TimeFit::measure(TrainOptions tried, double pixels) const {
-  at::set_num_threads(threads_of_rank(tried.compute.threads, job.communicator));
+  const int threads = threads_of_rank(options.compute.threads, job.communicator);
+  at::set_num_threads(threads);
   const int classes = job.data->train->class_count();
+  const double begun_s = now_seconds();
+  const std::clock_t begun = std::clock();
   StepSpeed found = measure_step(tried, classes, job.device);
+  const double cores = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+  // Threads wait for each other at each layer, and for their turns where others want the cores.
+  const bool shares = threads > 1 && cores < kShared * threads * (now_seconds() - begun_s);
+  if (shares && !options.length.time.empty() && options.compute.threads == 0) {
+    cli.decide(options.compute.threads, threads / 2);
+    return measure(tried, pixels);
+  }
   // Few images: how many fit into memory at once is not known yet.
   const int images = std::clamp(tried.step_images() / job.communicator.size(), 2, kCpuStepImages);
   const bool is_short = 2 * images * pixels * found.seconds_per_pixel < kMostTrialSeconds;
@@ -113,7 +125,7 @@ std::string TimeFit::choose_size() {
   if (options.model.size == kAutoSize) cli.reopen(options.model.size);
   const Setter set = cli.data_setter({});
   const bool is_kept =
-      start.before && chooses && cli.decide_as_before(options.model.size, *start.before);
+      start.before && chooses && cli.decide_as_before(*start.before, options.model.size);
   const bool on_cpu = !start.before && !job.device.is_cuda() && can_measure();
   const bool measures = chooses && on_cpu;
   if ((is_kept || measures) && !cli.given(options.model.anchor_sizes)) {
@@ -121,10 +133,8 @@ std::string TimeFit::choose_size() {
   }
   if (is_kept) {  // with all that was decided beside it
     apply_size(options.model.size, options, set);
-    cli.decide_as_before(options.length.time, *start.before);
-    cli.decide_as_before(options.data.min_sides_px, *start.before);
-    cli.decide_as_before(options.data.max_side_px, *start.before);
-    cli.decide_as_before(options.length.images_per_step, *start.before);
+    cli.decide_as_before(*start.before, options.length.time, options.data.min_sides_px,
+                         options.data.max_side_px, options.length.images_per_step);
     return "";
   }
   const bool is_timed = on_cpu && options.recipe == kAutoRecipe && !options.length.time.empty();
@@ -181,7 +191,7 @@ std::string TimeFit::choose_size() {
 std::string TimeFit::choose_precision() {
   Precision& precision = options.compute.precision;
   if (precision == Precision::kAuto) cli.reopen(precision);
-  if (start.before && cli.decide_as_before(precision, *start.before)) return "";
+  if (start.before && cli.decide_as_before(*start.before, precision)) return "";
   if (precision != Precision::kAuto) return "";
   const bool is_open = facts_of_recipe(options.recipe).fits_data && can_measure();
   if (!is_open || job.device.is_cuda()) {  // a GPU's units need no measurement
@@ -200,11 +210,10 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   TrainOptions::Length& length = options.length;
   const bool is_timed = !length.time.empty();
   if (start.before) {
-    cli.decide_as_before(length.micro_batch, *start.before);
+    cli.decide_as_before(*start.before, length.micro_batch, options.compute.threads);
     if (!is_timed) return "";
-    cli.decide_as_before(length.steps, *start.before);
-    cli.decide_as_before(options.validation.every_epochs, *start.before);
-    cli.decide_as_before(options.checkpoints.every, *start.before);
+    cli.decide_as_before(*start.before, length.steps, options.validation.every_epochs,
+                         options.checkpoints.every);
     return "";
   }
   const bool estimates = facts_of_recipe(options.recipe).fits_data && !job.device.is_cuda();
@@ -236,8 +245,11 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   const double validations =
       std::max(1.0, std::ceil(steps / steps_between_validations(options, epoch_steps)));
   const double all_s = step_s * steps + validation_s * validations + kEndSeconds;
-  const std::string text = cat("about ", human_seconds(all_s), " from here, ",
-                               fixed(image_s * 1e3, 1), " ms an image as measured");
+  const int threads = cli.given(options.compute.threads) ? 0 : options.compute.threads;
+  const std::string text =
+      cat("about ", human_seconds(all_s), " from here, ", fixed(image_s * 1e3, 1),
+          " ms an image as measured",
+          threads > 0 ? cat(" beside other programs: --compute-threads ", threads) : "");
   if (!is_timed) return text;
   constexpr double kMuchLonger = 1.2;
   const bool fits = all_s <= kMuchLonger * parse_duration_s("", length.time);

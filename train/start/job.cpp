@@ -268,7 +268,7 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
   start.steps_per_epoch = plan.steps_per_epoch();
   for (const std::string& note : decide_run(cli, options, start)) add(note);
   const auto is_kept = [&](auto& target) {
-    return start.before && cli.decide_as_before(target, *start.before);
+    return start.before && cli.decide_as_before(*start.before, target);
   };
   const char* const images = start.has_tiles ? "tiles" : "images";
 

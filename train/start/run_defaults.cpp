@@ -74,10 +74,8 @@ Setter recipe_setter(Cli& cli, const TrainOptions& o, const Recipe& recipe, cons
 std::string decide_length(Cli& cli, TrainOptions& o, const RecipeFacts& facts,
                           const RunStart& start) {
   if (start.before) {
-    cli.decide_as_before(o.length.epochs, *start.before);
-    cli.decide_as_before(o.length.steps, *start.before);
-    cli.decide_as_before(o.validation.every_epochs, *start.before);
-    cli.decide_as_before(o.checkpoints.every, *start.before);
+    cli.decide_as_before(*start.before, o.length.epochs, o.length.steps, o.validation.every_epochs,
+                         o.checkpoints.every);
     return "";
   }
   const std::int64_t steps = start.steps_per_epoch;
