@@ -23,6 +23,7 @@ IMAGE_USER, ROOT = 10001, 0
 STALL_S = 10
 LIMIT_S = STALL_S + 10  # the promise: a dead or cut-off node ends the job within this
 STEPS, SAVED_EVERY = 400, 50
+SSH_S = 35  # a client of a node that is cut off gives up: ssh_config's ServerAlive*
 HANG_S = 400  # a machine with other work to do is slow, not hung
 TRAIN = [*small_training.TRAIN, "--steps", STEPS, "--steps-per-epoch", STEPS, "--checkpoint-every",
          f"{SAVED_EVERY}steps", "--stall-timeout", STALL_S]
@@ -128,7 +129,7 @@ class TwoNodes(unittest.TestCase):
         began = time.monotonic()
         self.tell("silent cut: the job ended with 76", self.ended(job, 76, LIMIT_S))
         wait_until(lambda: not self.first.processes() and not self.second.processes(),
-                   LIMIT_S, "nothing is left on either node")
+                   LIMIT_S + SSH_S, "nothing is left on either node")
         self.tell("silent cut: the ranks of both nodes were gone", time.monotonic() - began)
         self.second.join()
         self.expect_continued(saved)
