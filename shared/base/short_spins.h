@@ -30,8 +30,7 @@ inline long running_threads() {
 
 // Returns true if other programs keep all processors busy for a few milliseconds.
 inline bool is_machine_busy() {
-  constexpr int kSamples = 4;
-  constexpr useconds_t kPauseUs = 1000;
+  constexpr int kSamples = 4, kPauseUs = 1000;
   for (int i = 0; i < kSamples; ++i) {
     if (running_threads() <= ::sysconf(_SC_NPROCESSORS_ONLN)) return false;
     ::usleep(kPauseUs);

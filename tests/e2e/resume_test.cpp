@@ -52,6 +52,30 @@ TEST_P(ResumeIn, AfterKillAtARandomStepEndsWithTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(, ResumeIn, testing::Values("fp32", "fp16"),
                          [](const auto& instance) { return instance.param; });
 
+// One epoch is longer than the run, so that its length changes within it.
+TEST(Resume, KeepsWhatATimedRunHasDecidedAndEndsItInANewTime) {
+  constexpr int kMoreSteps = 20;
+  const Job job;
+  const std::string run = job / "run";
+  std::vector<std::string> command =
+      joined({"retina-train", "--train", job.train_shards(), "--output", run},
+             words("--size tiny --min-side 64 --max-side 96 --for 10h --steps-per-epoch 100000 "
+                   "--compute-threads 1 --threads 1 --device cpu"));
+  ChildProcess child(command);
+  ASSERT_TRUE(child.run_until([&] { return steps_logged(run) >= 2; }, 120));
+  child.signal(SIGTERM);
+  const ProcessResult stopped = child.wait();
+  ASSERT_EQ(stopped.exit_code, 75) << stopped.err;
+  const std::int64_t before = steps_logged(run);
+  EXPECT_EQ(metric_lines(run, "step_ms").at(0).root().at("images").as_int(), 4);
+  set_value(command, "--for", "1s");
+  const ProcessResult finished = run_process(command);
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_GT(steps_logged(run), before);
+  EXPECT_LT(steps_logged(run), before + kMoreSteps);
+  EXPECT_EQ(metric_lines(run, "step_ms").back().root().at("images").as_int(), 4);
+}
+
 // Every step ends an epoch here, so the stop comes between an epoch's last step and its end.
 TEST(Resume, MakesUpForTheEndOfAnEpochAndSavesIt) {
   const Job job(Task::kClassification);

@@ -23,9 +23,8 @@ constexpr double kLeastEpochs = 6, kLeastImages = 2000;
 constexpr int kCpuStepImages = 4;        // more updates in the same time
 constexpr double kMostValidating = .08;  // share of the time
 constexpr std::int64_t kMostValidations = 26;
-constexpr double kSlowStepSeconds = 20;
-constexpr double kShared = .6;           // of its threads' time, where other programs run
-constexpr double kMostTrialSeconds = 4;  // of steps at the run's own image size
+constexpr double kSlowStepSeconds = 20, kShared = .6;  // of the threads' time, beside others
+constexpr double kMostTrialSeconds = 4;                // of steps at the run's own image size
 
 // The choices on a CPU, the first that sees enough images is taken.
 struct Candidate {
@@ -131,10 +130,13 @@ std::string TimeFit::choose_size() {
   if ((is_kept || measures) && !cli.given(options.model.anchor_sizes)) {
     options.model.anchor_sizes.reset();  // they fit the boxes, too
   }
+  if (is_kept || (start.before && !options.length.time.empty())) {
+    cli.decide_as_before(*start.before, options.length.images_per_step);
+  }
   if (is_kept) {  // with all that was decided beside it
     apply_size(options.model.size, options, set);
     cli.decide_as_before(*start.before, options.length.time, options.data.min_sides_px,
-                         options.data.max_side_px, options.length.images_per_step);
+                         options.data.max_side_px);
     return "";
   }
   const bool is_timed = on_cpu && options.recipe == kAutoRecipe && !options.length.time.empty();
