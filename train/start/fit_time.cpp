@@ -7,6 +7,7 @@
 #include <ctime>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "shared/base/cat.h"
 #include "shared/job/rank_program.h"
@@ -87,13 +88,13 @@ StepSpeed TimeFit::measure(TrainOptions tried, double pixels) const {
   const int threads = threads_of_rank(options.compute.threads, job.communicator);
   at::set_num_threads(threads);
   const int classes = job.data->train->class_count();
-  const double begun_s = now_seconds();
-  const std::clock_t begun = std::clock();
+  const auto [begun_s, begun] = std::pair(now_seconds(), std::clock());
   StepSpeed found = measure_step(tried, classes, job.device);
   const double cores = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
   // Threads wait for each other at each layer, and for their turns where others want the cores.
-  const bool shares = threads > 1 && cores < kShared * threads * (now_seconds() - begun_s);
-  if (shares && !options.length.time.empty() && options.compute.threads == 0) {
+  const bool shares = cores < kShared * threads * (now_seconds() - begun_s);
+  const bool is_open = !job.device.is_cuda() && options.compute.threads == 0 && threads > 1;
+  if (is_open && shares && !options.length.time.empty()) {
     cli.decide(options.compute.threads, threads / 2);
     return measure(tried, pixels);
   }
