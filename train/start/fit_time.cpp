@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <ctime>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -68,8 +68,7 @@ void apply_size(const std::string& name, TrainOptions& options, const Setter& se
 
 double steps_between_validations(const TrainOptions& options, std::int64_t epoch_steps) {
   const int epochs = options.validation.every_epochs;
-  return static_cast<double>(epochs == 0 ? std::numeric_limits<std::int64_t>::max()
-                                         : epochs * epoch_steps);
+  return static_cast<double>(epochs == 0 ? INT64_MAX : epochs * epoch_steps);
 }
 
 double fitting_steps(double seconds, double step_s, double validation_s, double period,
