@@ -21,7 +21,7 @@ namespace retina {
 struct StepEvents {
   double stop = 0;             // a stop signal came
   double save = 0;             // by the clock a checkpoint is due
-  double pace = 0;             // by rank 0's clock the length of a run with --for is
+  double pace = 0;             // by the clock the pace of a run with --for is due
   double replaced_images = 0;  // images of the step in the place of a damaged one
   double found_damage = 0;     // in a record not known as damaged
 };

@@ -38,7 +38,7 @@ inline bool is_machine_busy() {
   return true;
 }
 
-// Runs before memory can be allocated: only system calls. Returns where there is nothing to do, or
+// Runs before memory can be allocated: calls nothing that needs it. Returns where there is nothing to do, or
 // where the process cannot be started again.
 inline void shorten_spins(int, char** arguments, char** environment) {
   constexpr std::size_t kMostVariables = 8192;

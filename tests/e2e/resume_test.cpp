@@ -52,7 +52,7 @@ TEST_P(ResumeIn, AfterKillAtARandomStepEndsWithTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(, ResumeIn, testing::Values("fp32", "fp16"),
                          [](const auto& instance) { return instance.param; });
 
-// One epoch is longer than the run, so that its length changes within it.
+// An epoch is longer than the run, so that the run's length changes within it.
 TEST(Resume, KeepsWhatATimedRunHasDecidedAndEndsItInANewTime) {
   constexpr int kMoreSteps = 20;
   const Job job;
