@@ -38,8 +38,8 @@ inline bool is_machine_busy() {
   return true;
 }
 
-// Runs before memory can be allocated: calls nothing that needs it. Returns where there is nothing to do, or
-// where the process cannot be started again.
+// Runs before memory can be allocated: calls nothing that needs it. Returns where there is nothing
+// to do, or where the process cannot be started again.
 inline void shorten_spins(int, char** arguments, char** environment) {
   constexpr std::size_t kMostVariables = 8192;
   static char limit[] = "GOMP_SPINCOUNT=10000";
