@@ -1,7 +1,5 @@
 #include "train/app.h"
 
-#include <ATen/Parallel.h>
-
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -17,6 +15,7 @@
 #include "shared/model/device.h"
 #include "shared/ops/own_kernels.h"
 #include "train/dry_run.h"
+#include "train/start/fit_time.h"
 #include "train/start/initial_model.h"
 #include "train/start/start_log.h"
 #include "train/trainer.h"
@@ -92,7 +91,7 @@ int train(Command& command, Communicator& communicator) {
   const TrainOptions& options = job.options;
   // Settings of this process.
   set_tf32(false);  // the products of training have their own setting, see replica.cpp
-  at::set_num_threads(threads_of_rank(options.compute.threads, communicator));
+  use_free_cores(options, job);
   // A finished run has nothing left to do.
   if (communicator.all_reduce_max(finished(job).empty() ? 0 : 1) != 0) {
     if (job.is_root()) {

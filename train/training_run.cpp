@@ -1,5 +1,7 @@
 #include "train/training_run.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -287,6 +289,10 @@ std::int64_t TrainingRun::steps_in_time() {
 bool TrainingRun::refit_length() {
   if (options.length.time.empty() || state.at_end()) return false;
   const bool decides = communicator.is_root() && is_pace_due();
+  if (decides && use_free_cores(options, job)) {
+    log_info("step ", state.step(), ": ", counted(at::get_num_threads(), "thread"),
+             " from here, as other programs leave cores");
+  }
   const std::int64_t steps = communicator.all_reduce_max(decides ? steps_in_time() : 0);
   if (steps == 0 || steps == state.total_steps()) return false;
   if (communicator.is_root() && 10 * std::abs(steps - state.total_steps()) > steps) {

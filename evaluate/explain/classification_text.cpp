@@ -74,7 +74,7 @@ void write_most_confused(JsonWriter& json, const ClassExamples& examples,
         .field("truth", id_of(categories, one.pair.truth))
         .field("predicted", id_of(categories, one.pair.predicted))
         .field("count", one.pair.count);
-    write_list(json, "images", one.image_ids);
+    json.list("images", one.image_ids);
     json.end_object();
   }
   json.end_array();
@@ -195,8 +195,7 @@ std::string classification_json(const ClassificationMetrics& metrics, const Clas
            "calibration",
            [&](JsonWriter& j) { write_bins(j, metrics.reliability, metrics.calibration_error); }),
        json_line("confusion", [&](JsonWriter& j) { write_pairs(j, metrics, categories); }),
-       json_line("confident_wrong",
-                 [&](JsonWriter& j) { write_list(j, examples.confident_wrong); }),
+       json_line("confident_wrong", [&](JsonWriter& j) { j.list(examples.confident_wrong); }),
        json_line("most_confused",
                  [&](JsonWriter& j) { write_most_confused(j, examples, categories); }),
        json_line("images",

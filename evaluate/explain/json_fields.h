@@ -34,18 +34,6 @@ inline void write_interval(JsonWriter& json, std::string_view key,
   json.begin_array().value(interval->low).value(interval->high).end_array();
 }
 
-template <class List>
-void write_list(JsonWriter& json, const List& list) {
-  json.begin_array();
-  for (const auto& value : list) json.value(value);
-  json.end_array();
-}
-template <class List>
-void write_list(JsonWriter& json, std::string_view key, const List& list) {
-  json.key(key);
-  write_list(json, list);
-}
-
 // Writes {"bins": [{"low", "high", "count", "mean_score", "precision"}, ...], "error"}: bins of
 // equal width over 0..1.
 inline void write_bins(JsonWriter& json, std::span<const CalibrationBin> bins, double error) {

@@ -39,12 +39,12 @@ void write_confusion(const Confusion& confusion, JsonWriter& json) {
   json.key("scores").begin_array();
   for (std::size_t i = 0; i < kConfusionScoreCount; ++i) json.value(confusion_score(i));
   json.end_array().field("chosen", static_cast<std::int64_t>(confusion.chosen));
-  write_list(json, "truth_counts", confusion.truth_counts);
+  json.list("truth_counts", confusion.truth_counts);
   json.key("cells").begin_array();
   for (const ConfusionCell& cell : confusion.cells) {
     json.begin_object().field("truth", cell.truth).field("found", cell.found);
-    write_list(json, "counts", cell.counts);
-    write_list(json, "images", cell.image_ids);
+    json.list("counts", cell.counts);
+    json.list("images", cell.image_ids);
     json.end_object();
   }
   json.end_array().end_object();
@@ -52,9 +52,9 @@ void write_confusion(const Confusion& confusion, JsonWriter& json) {
 
 void write_worst(const WorstImages& worst, JsonWriter& json) {
   json.begin_object();
-  write_list(json, "ap_lost", worst.ap_lost);
-  write_list(json, "confident_wrong", worst.confident_wrong);
-  write_list(json, "largest_missed", worst.largest_missed);
+  json.list("ap_lost", worst.ap_lost);
+  json.list("confident_wrong", worst.confident_wrong);
+  json.list("largest_missed", worst.largest_missed);
   json.end_object();
 }
 
@@ -68,7 +68,7 @@ void write_suspect(const Suspect& suspect, JsonWriter& json) {
   write_optional(json, "found_category_id", suspect.found_category_id);
   write_optional(json, "score", suspect.score);
   json.field("iou", suspect.iou);
-  write_list(json, "bbox", suspect.bbox);
+  json.list("bbox", suspect.bbox);
   json.end_object();
 }
 
@@ -88,13 +88,13 @@ void write_image(const ShownImage& shown, JsonWriter& json) {
   json.key("truths").begin_array();
   for (const ShownImage::Object& one : shown.truths) {
     json.begin_object().field("id", one.id).field("category_id", one.category_id);
-    write_list(json, "bbox", one.bbox);
+    json.list("bbox", one.bbox);
     json.field("crowd", one.crowd).field("missed", one.missed).end_object();
   }
   json.end_array().key("found").begin_array();
   for (const ShownImage::Found& one : shown.found) {
     json.begin_object().field("category_id", one.category_id);
-    write_list(json, "bbox", one.bbox);
+    json.list("bbox", one.bbox);
     json.field("score", one.score).key("fault");
     if (one.outcome.hit) {
       json.null();
@@ -122,9 +122,9 @@ void write_curves(JsonWriter& json, const ClassMetrics& one) {
     for (std::size_t t = 0; t < kThresholds; ++t) mean[r] += curve_at(t)[r];
     mean[r] /= kThresholds;
   }
-  write_list(json, "curve_50", curve_at(kAt50));
-  write_list(json, "curve_75", curve_at(kAt75));
-  write_list(json, "curve_mean", mean);
+  json.list("curve_50", curve_at(kAt50));
+  json.list("curve_75", curve_at(kAt75));
+  json.list("curve_mean", mean);
 }
 
 void write_class_explanation(const ClassExplanation& explanation, JsonWriter& json) {
@@ -168,7 +168,7 @@ void write_class(const ClassMetrics& one, const ClassExplanation& explanation,
 std::string numbers_json(const CocoMetrics& metrics, const Explanation& explanation) {
   JsonWriter json;
   json.begin_object();
-  write_list(json, "stats", metrics.stats);
+  json.list("stats", metrics.stats);
   write_stats(metrics.stats, metrics.detection_limit, json);
   json.field("count_best", std::int64_t{metrics.detection_limit})
       .field("image_count", metrics.image_count)

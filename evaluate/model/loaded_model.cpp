@@ -253,10 +253,7 @@ EvalIdentity detection_identity(const EvalOptions& options, const char* input_ke
   }
   if (!options.stretch.empty()) identity.emplace_back("stretch", quoted(options.stretch));
   if (!options.tile.empty()) {
-    JsonWriter sides;
-    sides.begin_array();
-    for (const std::int64_t side_px : options.tile) sides.value(side_px);
-    identity.emplace_back("tile", sides.end_array().text());
+    identity.emplace_back("tile", JsonWriter().list(options.tile).text());
     identity.emplace_back("tile-overlap", shortest(options.tile_overlap));
     identity.emplace_back("tile-whole", options.tile_whole ? "true" : "false");
   }

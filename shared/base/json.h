@@ -103,6 +103,16 @@ class JsonWriter {
   JsonWriter& field(std::string_view name, const T& content) {
     return key(name).value(content);
   }
+  template <class List>
+  JsonWriter& list(const List& items) {
+    begin_array();
+    for (const auto& item : items) value(item);
+    return end_array();
+  }
+  template <class List>
+  JsonWriter& list(std::string_view name, const List& items) {
+    return key(name).list(items);
+  }
   // Returns the text on one line.
   std::string text() const { return {buffer_.GetString(), buffer_.GetSize()}; }
   // Returns the text indented, with a newline at its end.

@@ -111,11 +111,7 @@ void add_tensors(JsonWriter& json, const char* group, const NamedTensors& tensor
   json.key(group).begin_array();
   for (const auto& [name, tensor] : tensors) {
     json.begin_object().field("name", name).field("dtype", *format::name_of(tensor.scalar_type()));
-    json.key("shape").begin_array();
-    for (const std::int64_t size : tensor.sizes()) json.value(size);
-    json.end_array().key("strides").begin_array();
-    for (const std::int64_t stride : tensor.strides()) json.value(stride);
-    json.end_array();
+    json.list("shape", tensor.sizes()).list("strides", tensor.strides());
     json.field("record", static_cast<std::uint64_t>(first_record++)).end_object();
   }
   json.end_array();

@@ -285,10 +285,7 @@ std::string instances_to_json(const Instances& instances, std::string_view descr
         .field("id", annotation.id)
         .field("image_id", annotation.image_id)
         .field("category_id", annotation.category_id)
-        .key("bbox")
-        .begin_array();
-    for (const double number : annotation.bbox) json.value(number);
-    json.end_array()
+        .list("bbox", annotation.bbox)
         .field("area", annotation.area)
         .field("iscrowd", annotation.iscrowd ? 1 : 0)
         .end_object();

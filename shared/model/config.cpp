@@ -43,13 +43,6 @@ T choose(const std::string& field, const Choices<T>& choices, const std::string&
   return *value;
 }
 
-template <class Numbers>
-void write_numbers(JsonWriter& json, const char* key, const Numbers& numbers) {
-  json.key(key).begin_array();
-  for (const double number : numbers) json.value(number);
-  json.end_array();
-}
-
 std::array<double, 3> read_channels(const JsonView& json) {
   if (json.size() != 3) json.fail(cat("got ", json.size(), " numbers, want 3"));
   return {json.at(std::size_t{0}).as_double(), json.at(1).as_double(), json.at(2).as_double()};
@@ -95,7 +88,7 @@ void validate_size(const ModelConfig& config) {
 void write_detector(JsonWriter& json, const ModelConfig& config) {
   json.field("head_norm", word_of(kHeadNorms, config.head_norm));
   json.field("p6_from_c5", config.p6_from_c5);
-  write_numbers(json, "anchor_sizes", config.anchor_sizes);
+  json.list("anchor_sizes", config.anchor_sizes);
   json.field("anchor_offset", config.anchor_offset);
   json.field("anchors_per_location", config.anchors_per_location);
   json.field("keep_ratio", config.keep_ratio);
@@ -168,8 +161,8 @@ std::string ModelConfig::to_json() const {
   if (detects) write_detector(json, *this);
   json.field("min_side_px", min_side_px);
   json.field("max_side_px", max_side_px);
-  write_numbers(json, "image_mean", image_mean);
-  write_numbers(json, "image_std", image_std);
+  json.list("image_mean", image_mean);
+  json.list("image_std", image_std);
   json.end_object();
   return json.text();
 }

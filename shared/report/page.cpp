@@ -51,9 +51,7 @@ std::string data_element(const char* id, std::string_view json) {
 
 std::string page_json(const Page& page) {
   JsonWriter json;
-  json.begin_object().key("notes").begin_array();
-  for (const std::string& note : page.notes) json.value(note);
-  json.end_array().key("settings").begin_array();
+  json.begin_object().list("notes", page.notes).key("settings").begin_array();
   for (const auto& [name, value] : page.settings) {
     json.begin_array().value(name).value(value).end_array();
   }

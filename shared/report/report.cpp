@@ -26,11 +26,6 @@ void write_all(JsonWriter& json, const char* name, const std::vector<T>& items, 
   json.end_array();
 }
 
-template <class T>
-void write_values(JsonWriter& json, const char* name, const std::vector<T>& values) {
-  write_all(json, name, values, [&](const T& value) { json.value(value); });
-}
-
 void write(JsonWriter& json, const Curve& curve) {
   json.begin_object().field("title", curve.title).field("x_label", curve.x_label);
   json.field("y_label", curve.y_label)
@@ -40,8 +35,8 @@ void write(JsonWriter& json, const Curve& curve) {
   write_all(json, "series", curve.series, [&](const Series& one) {
     json.begin_object().field("name", one.name).field("faint", one.faint);
     json.field("points", one.points);
-    write_values(json, "xs", one.xs);
-    write_values(json, "ys", one.ys);
+    json.list("xs", one.xs);
+    json.list("ys", one.ys);
     json.end_object();
   });
   write_all(json, "marks", curve.marks, [&](const CurveMark& mark) {
@@ -68,13 +63,9 @@ void write(JsonWriter& json, const Table& table) {
   json.begin_object().field("title", table.title).field("note", table.note);
   json.field("bar_column", table.bar_column).field("text_column", table.text_column);
   json.field("wide", table.wide);
-  write_values(json, "columns", table.columns);
-  write_values(json, "bars", table.bars);
-  write_all(json, "rows", table.rows, [&](const std::vector<std::string>& row) {
-    json.begin_array();
-    for (const std::string& cell : row) json.value(cell);
-    json.end_array();
-  });
+  json.list("columns", table.columns);
+  json.list("bars", table.bars);
+  write_all(json, "rows", table.rows, [&](const std::vector<std::string>& row) { json.list(row); });
   json.end_object();
 }
 

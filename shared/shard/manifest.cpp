@@ -274,9 +274,7 @@ std::string encode_manifest(const Manifest& manifest) {
     json.end_object();
   }
   json.end_array();
-  json.key("notes").begin_array();
-  for (const std::string& note : manifest.notes) json.value(note);
-  json.end_array().key("index").begin_object();
+  json.list("notes", manifest.notes).key("index").begin_object();
   write_file_fields(json, manifest.index);
   json.end_object().key("quarantine").begin_object();
   write_file_fields(json, manifest.quarantine);

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <sstream>
 
 #include "shared/anchor/anchor_fit.h"
 #include "shared/base/cat.h"
 #include "shared/base/file.h"
+#include "shared/base/host.h"
 #include "shared/base/json.h"
 #include "shared/image/resize.h"
 #include "shared/shard/shard_set.h"
@@ -150,6 +152,31 @@ TEST(RunDefaults, ChooseWhatFitsTheTimeAndKeepIt) {
     EXPECT_THAT(second.out, HasSubstr("already finished"));
     EXPECT_THAT(second.err, Not(HasSubstr("chosen because it is")));
   }
+}
+
+// Beside two busy programs a core, threads that wait for each other would wait for their turns,
+// too.
+TEST(RunDefaults, TakeFewerThreadsBesideBusyProgramsForARunOfGivenTime) {
+  const int cores = usable_cores();
+  if (cores < 2) GTEST_SKIP() << "one core";
+  const Job job;
+  std::vector<std::unique_ptr<ChildProcess>> busy(static_cast<std::size_t>(2 * cores));
+  for (auto& one : busy) {
+    one =
+        std::make_unique<ChildProcess>(std::vector<std::string>{"sh", "-c", "while :; do :; done"});
+  }
+  const auto checked = [&](const std::string& more) {
+    auto command = joined(
+        {"retina-train", "--train", job.train_shards(), "--output", job / "run", "--check-args"},
+        words("--device cpu --threads 1 --size tiny --min-side 64 --max-side 96 " + more));
+    const ProcessResult result = run_process(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const std::string fewer = " threads? beside other programs";
+  EXPECT_THAT(checked("--for 1min"), ContainsRegex("measured with [0-9]+" + fewer));
+  EXPECT_THAT(checked("--for 1min --compute-threads 2"), Not(ContainsRegex(fewer)));
+  EXPECT_THAT(checked("--steps 10"), Not(ContainsRegex(fewer)));
 }
 
 TEST(RunDefaults, ChooseNothingThatIsGivenOrThatARecipeSays) {

@@ -100,9 +100,7 @@ std::string to_json(const ValidationMetrics& m) {
   for (std::size_t i = 0; i < named; ++i) json.field(key_of(m, i).c_str(), m.values[i]);
   for (const auto& [key, value] : logged_losses(m)) json.field(key, value);
   if (has_stats) {
-    json.key("stats").begin_array();
-    for (const double value : m.values) json.value(value);
-    json.end_array().field("count_best", std::int64_t{m.count_best});
+    json.list("stats", m.values).field("count_best", std::int64_t{m.count_best});
   }
   return json.end_object().end_object().text();
 }

@@ -145,9 +145,7 @@ std::string to_json(const BucketSize& bytes, const BucketPlan& plan, const WireO
       .field("bucket_bytes", std::uint64_t{bytes.most})
       .field("edge_bytes", std::uint64_t{bytes.edge})
       .field("layout_hash", hex64(plan.layout_hash));
-  json.key("bucket_values").begin_array();
-  for (const std::size_t count : plan.bucket_counts) json.value(std::uint64_t{count});
-  return json.end_array().end_object().pretty_text();
+  return json.list("bucket_values", plan.bucket_counts).end_object().pretty_text();
 }
 
 std::string describe(const BucketPlan& plan, const WireOptions& wire) {

@@ -148,9 +148,8 @@ void RunDir::write_config(const RunConfig& config) {
   json.end_object();
   json.field("effective_lr", whole.effective_lr);
   json.key("schedule").begin_object().field("total_steps", whole.schedule.total_steps);
-  json.field("warmup_steps", whole.schedule.warmup_steps).key("drop_steps").begin_array();
-  for (const std::int64_t step : whole.schedule.drop_steps) json.value(step);
-  json.end_array().end_object();
+  json.field("warmup_steps", whole.schedule.warmup_steps);
+  json.list("drop_steps", whole.schedule.drop_steps).end_object();
   if (!whole.resume_fingerprint.empty()) json.field(kResumeKey, whole.resume_fingerprint);
   json.key(kFixedKey).raw(fixed_json).end_object();
   if (json.pretty_text() != before) write_file_atomically(path(kConfigFile), json.pretty_text());

@@ -410,7 +410,8 @@ void declare_checkpoints_and_validation(Cli& cli, TrainOptions& o) {
               .foreign = kForeignThreads,
               .remark = "(decoding, per rank)"});
   cli.option("compute-threads", o.compute.threads, "N",
-             "CPU threads for the network per rank; 0: the node's cores shared among its ranks",
+             "CPU threads for the network per rank; 0: the node's cores shared among its ranks, "
+             "with --for as others leave them",
              {.least = 0, .most = 1024, .may_change = true});
 }
 

@@ -24,8 +24,9 @@ constexpr double kLeastEpochs = 6, kLeastImages = 2000;
 constexpr int kCpuStepImages = 4;        // more updates in the same time
 constexpr double kMostValidating = .08;  // share of the time
 constexpr std::int64_t kMostValidations = 26;
-constexpr double kSlowStepSeconds = 20, kShared = .6;  // of the threads' time, beside others
-constexpr double kMostTrialSeconds = 4;                // of steps at the run's own image size
+constexpr double kSlowStepSeconds = 20;
+constexpr double kMostTrialSeconds = 4;  // of steps at the run's own image size
+constexpr double kTakenCores = .3;       // by others, from which on a layer does without them
 
 // The choices on a CPU, the first that sees enough images is taken.
 struct Candidate {
@@ -79,28 +80,39 @@ double fitting_steps(double seconds, double step_s, double validation_s, double 
   return whole * period + std::min(period, (left_s - whole * period_s) / step_s) - since;
 }
 
+bool use_free_cores(const TrainOptions& options, const Job& job) {
+  const int before = at::get_num_threads();
+  const int most = threads_of_rank(options.compute.threads, job.communicator);
+  at::set_num_threads(most);
+  const bool follows = options.compute.threads == 0 && !options.length.time.empty();
+  if (!follows || most == 1 || job.communicator.size() > 1 || job.device.is_cuda()) return false;
+  double taken = 0;
+  for (const double length_s : {.05, .2}) {  // a short disturbance does not count
+    const auto [begun_s, begun] = std::pair(now_seconds(), std::clock());
+    at::parallel_for(0, most, 1, [end_s = begun_s + length_s](std::int64_t, std::int64_t) {
+      while (now_seconds() < end_s) continue;
+    });
+    const double used_s = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
+    taken = most - used_s / (now_seconds() - begun_s);
+    if (taken < kTakenCores) break;
+  }
+  if (taken >= kTakenCores) at::set_num_threads(std::max(1, static_cast<int>(most - taken)));
+  return at::get_num_threads() != before;
+}
+
 bool TimeFit::can_measure() const {
   return job.device.is_cuda() || options.compute.device != DeviceChoice::kCuda;
 }
 
-StepSpeed TimeFit::measure(TrainOptions tried, double pixels) const {
-  const int threads = threads_of_rank(options.compute.threads, job.communicator);
-  at::set_num_threads(threads);
+StepSpeed TimeFit::measure(TrainOptions tried, double pixels, double most_image_s) const {
+  use_free_cores(options, job);
   const int classes = job.data->train->class_count();
-  const auto [begun_s, begun] = std::pair(now_seconds(), std::clock());
   StepSpeed found = measure_step(tried, classes, job.device);
-  const double cores = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC;
-  // Threads wait for each other at each layer, and for their turns where others want the cores.
-  const bool shares = cores < kShared * threads * (now_seconds() - begun_s);
-  const bool is_open = !job.device.is_cuda() && options.compute.threads == 0 && threads > 1;
-  if (is_open && shares && !options.length.time.empty()) {
-    cli.decide(options.compute.threads, threads / 2);
-    return measure(tried, pixels);
-  }
   // Few images: how many fit into memory at once is not known yet.
   const int images = std::clamp(tried.step_images() / job.communicator.size(), 2, kCpuStepImages);
   const bool is_short = 2 * images * pixels * found.seconds_per_pixel < kMostTrialSeconds;
-  if (!is_short || job.device.is_cuda() || tried.classifies()) return found;
+  const bool is_hopeless = pixels * found.seconds_per_pixel > 2 * most_image_s;
+  if (!is_short || is_hopeless || job.device.is_cuda() || tried.classifies()) return found;
   tried.compute.precision = found.precision;
   const int side_px = padded_side_px(static_cast<int>(std::sqrt(pixels)));
   found.seconds_per_pixel =
@@ -170,10 +182,13 @@ std::string TimeFit::choose_size() {
       sides = scaled(own_sides(options, index), one.side_share);
     }
     const double pixels = mean_pixels(index, tried, sides);
-    if (!speeds.contains(one.size)) speeds[one.size] = measure(tried, pixels);
+    const double work_s = time_s * job.communicator.size();
+    if (!speeds.contains(one.size)) {
+      speeds[one.size] = measure(tried, pixels, work_s / (wanted * one.images));
+    }
     chosen = &one;
     speed = speeds[one.size];
-    seen = time_s * job.communicator.size() / (speed->seconds_per_pixel * pixels);
+    seen = work_s / (speed->seconds_per_pixel * pixels);
     if (seen >= wanted * one.images) break;
   }
   cli.decide(options.model.size, chosen->size);
@@ -212,7 +227,7 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   TrainOptions::Length& length = options.length;
   const bool is_timed = !length.time.empty();
   if (start.before) {
-    cli.decide_as_before(*start.before, length.micro_batch, options.compute.threads);
+    cli.decide_as_before(*start.before, length.micro_batch);
     if (!is_timed) return "";
     cli.decide_as_before(*start.before, length.steps, options.validation.every_epochs,
                          options.checkpoints.every);
@@ -247,11 +262,12 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   const double validations =
       std::max(1.0, std::ceil(steps / steps_between_validations(options, epoch_steps)));
   const double all_s = step_s * steps + validation_s * validations + kEndSeconds;
-  const int threads = cli.given(options.compute.threads) ? 0 : options.compute.threads;
+  const int threads = at::get_num_threads();
+  const bool shares = threads < threads_of_rank(options.compute.threads, job.communicator);
   const std::string text =
       cat("about ", human_seconds(all_s), " from here, ", fixed(image_s * 1e3, 1),
           " ms an image as measured",
-          threads > 0 ? cat(" beside other programs: --compute-threads ", threads) : "");
+          shares ? cat(" with ", counted(threads, "thread"), " beside other programs") : "");
   if (!is_timed) return text;
   constexpr double kMuchLonger = 1.2;
   const bool fits = all_s <= kMuchLonger * parse_duration_s("", length.time);

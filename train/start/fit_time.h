@@ -24,6 +24,12 @@ double steps_between_validations(const TrainOptions& options, std::int64_t epoch
 double fitting_steps(double seconds, double step_s, double validation_s, double period,
                      double since = 0);
 
+// Sets the threads of a layer. Threads wait for each other at each layer, and for their turns where
+// other programs want the cores: in a run with --for of one rank on a CPU, without
+// --compute-threads, a layer takes only as many as find a core, which is measured by 0.05 s of
+// work. Returns whether the number has changed.
+bool use_free_cores(const TrainOptions& options, const Job& job);
+
 // References must outlive this. Rank 0.
 struct TimeFit {
   // Decides, for a detector that begins from scratch on a CPU without a recipe, a backbone or a
@@ -38,8 +44,8 @@ struct TimeFit {
 
   bool can_measure() const;
   // Measures on small images, in all precisions that are open, then at the images' own mean of
-  // `pixels` where that is short.
-  StepSpeed measure(TrainOptions tried, double pixels) const;
+  // `pixels` where that is short and an image may take `most_image_s`.
+  StepSpeed measure(TrainOptions tried, double pixels, double most_image_s = 1e9) const;
   double pixels() const;  // of a padded image, the mean
 
   Cli& cli;

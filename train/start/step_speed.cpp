@@ -12,7 +12,7 @@ namespace retina {
 namespace {
 
 constexpr int kSteps = 5;
-constexpr double kMostSeconds = 2;  // of a measurement, once it has a step
+constexpr double kMostSeconds = 1;  // of a measurement, once it has a step
 constexpr double kWorthIt = .85;    // bf16's largest share of fp32's time
 
 // A network that is measured: trained at a rate of 0 on grey images.
