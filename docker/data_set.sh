@@ -10,6 +10,12 @@
 #
 # shellcheck disable=SC2034,SC2154  # what is set here is used there, and the other way round
 
+# The pages: beside this in an installed tree, a wheel, the sources.
+for pages in "$(dirname "${BASH_SOURCE[0]}")"/../{doc/retina-batch,_pages,.}; do
+  if [ -e "$pages/jobs/README.md" ]; then break; fi
+done
+pages=$(realpath "$pages")
+
 # The names of a split's folders and files, the best first. What is only there for tests serves as
 # validation set where there is no other.
 declare -A split_names=(
@@ -460,7 +466,7 @@ find_data_set() {  # FOLDER
 
 # Says what is missing.
 no_data_set() {  # FOLDER
-  local layouts='jobs/README.md, "Your own data", shows how files should lie'
+  local layouts="$pages/jobs/README.md, \"Your own data\", shows how files should lie"
   local folder
   while IFS= read -r folder; do
     if { has_entry "$folder" labels && has_entry "$folder" images; } ||

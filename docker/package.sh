@@ -84,6 +84,7 @@ make_tar() {
   install_component "$stage/$name" programs
   install_component "$stage/$name" libraries
   CMAKE_INSTALL_MODE=$link_wheels install_component "$stage/$name" wheels
+  ln -s share/doc/retina-batch "$stage/$name/doc"
   tar -C "$stage" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
     --mode=u+rw,go+r-w,a+X -cf - "$name" | gzip -n >"$out/$name.tar.gz"
   say_what_it_needs "$name.tar.gz" "$stage/$name"
@@ -102,6 +103,7 @@ make_wheel() {
   mv "$tree/lib/retina-batch" "$package/_lib"
   mv "$tree/share/doc/retina-batch/licences" "$package/_licences"
   mv "$tree/share/doc/retina-batch/LICENSE" "$package/_licences/"
+  mv "$tree/share/doc/retina-batch" "$package/_pages"
   path=$(printf ":\$ORIGIN/../../%s" torch/lib openvino/libs nvidia/cu13/lib nvidia/nccl/lib)
   for file in "$package"/_bin/* "$package"/_lib/libretina_*; do
     patchelf --set-rpath "\$ORIGIN/../_lib$path" "$file"

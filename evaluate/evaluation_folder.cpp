@@ -224,11 +224,7 @@ std::optional<JsonFile> EvaluationFolder::begin(const EvalIdentity& identity,
   json.key(kOptionsKey).begin_object();
   for (const EffectiveOption& option : options) json.key(option.name).raw(option.json);
   json.end_object();
-  if (!image_names.empty()) {
-    json.key(kFilesKey).begin_array();
-    for (const std::string& name : image_names) json.value(as_utf8(name));
-    json.end_array();
-  }
+  if (!image_names.empty()) json.list(kFilesKey, image_names);
   json.end_object();
   write_file_atomically(config_path(), json.pretty_text());
   return std::nullopt;

@@ -274,7 +274,7 @@ std::int64_t TrainingRun::steps_in_time() {
   pace_.begin_s = end_s;
   pace_.begin_step = state.step();
   if (validation_ && pace_.validation_steps == 0) {  // none has been timed yet
-    pace_.validation_steps = kForwardShare / options.step_images() *
+    pace_.validation_steps = forward_share(options.compute.precision) / options.step_images() *
                              static_cast<double>(job.data->validation->index().size());
   }
   const double period = steps_between_validations(options, state.steps_per_epoch());
@@ -299,7 +299,7 @@ bool TrainingRun::refit_length() {
     log_info("step ", state.step(), ": ", counted(steps, "step"),
              " in all now fit into the time (were ", state.total_steps(), ")");
   }
-  change_steps(job, steps);
+  change_steps(job, steps, state.step());
   state.set_length(options.adaptive_schedule(state.steps_per_epoch()).schedule);
   saving.set_total_steps(steps);
   monitor.set_total_steps(steps);

@@ -209,19 +209,21 @@ std::string shown_name(const std::string& name, const OptionRules& rules) {
   return rules.part_of.empty() ? name : cat(rules.part_of, " ", rules.key_of_part(name));
 }
 
-// Returns the insertions, deletions and substitutions that turn `a` into `b` (Levenshtein).
+// Returns the insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`
+// (optimal string alignment).
 std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      diagonal = above;
+  std::vector rows(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      std::size_t& least = rows[i][j] = std::max(i, j);
+      if (i == 0 || j == 0) continue;
+      const std::size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      least = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + change});
+      const bool swaps = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swaps) least = std::min(least, rows[i - 2][j - 2] + 1);
     }
   }
-  return row[b.size()];
+  return rows[a.size()][b.size()];
 }
 
 // Returns the first candidate with the smallest edit distance to `name`; "" when none is near: more

@@ -53,6 +53,13 @@ endif()
 # Nothing that libretina_mpi.so alone loads: Open MPI is the machine's own, whose mpirun starts the ranks.
 set(loading coco-pack retina-train retina-eval retina-convert retina_eval_model)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
+# The pages, as they link to each other.
+file(GLOB pages RELATIVE ${CMAKE_SOURCE_DIR} *.md docs/*.md {convert,docker,evaluate,jobs,preprocess,python,tests,train}/README.md
+  jobs/*/README.md shared/*/FORMAT.md tests/support/readme/*.jpg)
+foreach(page ${pages})
+  cmake_path(GET page PARENT_PATH folder)
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT programs)
+endforeach()
 # The scripts look for their parts beside themselves, and for the programs where they are called.
 set(weights_folder ${CMAKE_INSTALL_DATADIR}/retina-batch)
 install(PROGRAMS docker/retina-weights docker/retina-run DESTINATION ${weights_folder} COMPONENT programs)

@@ -1,10 +1,12 @@
 // A killed run ends with the weights of one that nobody touched.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <random>
 
+#include "shared/base/cat.h"
 #include "shared/base/file.h"
 #include "shared/checkpoint/checkpoint.h"
 #include "shared/checkpoint/run_folder.h"
@@ -74,6 +76,14 @@ TEST(Resume, KeepsWhatATimedRunHasDecidedAndEndsItInANewTime) {
   EXPECT_GT(steps_logged(run), before);
   EXPECT_LT(steps_logged(run), before + kMoreSteps);
   EXPECT_EQ(metric_lines(run, "step_ms").back().root().at("images").as_int(), 4);
+  // Steps that are given count, whatever the time was.
+  const std::int64_t wanted = steps_logged(run) + 2;
+  const auto time = std::find(command.begin(), command.end(), "--for");
+  *time = "--steps";
+  *(time + 1) = cat(wanted);
+  const ProcessResult longer = run_process(command);
+  ASSERT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_EQ(steps_logged(run), wanted);
 }
 
 // Every step ends an epoch here, so the stop comes between an epoch's last step and its end.

@@ -18,6 +18,7 @@ BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 # Writes its name and words into a file, a line each call.
 STAND_IN = """#!/usr/bin/env bash
 if [ "$1" = --version ]; then echo "GPUs seen $GPUS"; exit; fi
+if [ "$1" = --help=json ]; then echo '{"options":[{"name":"epochs","group":"Schedule"}]}'; exit; fi
 echo "${0##*/} $*" >>"$CALLS"
 echo "${RETINA_WEIGHTS-}" >"$CALLS.${0##*/}"
 """
@@ -182,6 +183,7 @@ class RetinaRun(unittest.TestCase):
         self.assertEqual(self.refusal(64, "--ranks", "two"), "retina-run: error: --ranks two: want a number of ranks")
         self.assertIn("a second folder beside", self.refusal(64, "other"))
         self.assertIn("retina-train's options go after the folder and --, as in retina-run FOLDER -- --epochs ...", self.refusal(64, "--epochs", "3"))
+        self.assertIn("--ouput=x: no such option; hint: retina-run --help;", self.refusal(64, "--ouput=x"))
         self.clear_data()
         self.assertIn(f"error: {own}: holds no data set of COCO, YOLO,", self.refusal(66))
 

@@ -135,6 +135,7 @@ std::string TimeFit::choose_size() {
                        options.from_scratch() && !cli.given(options.model.backbone);
   if (options.model.size == kAutoSize) cli.reopen(options.model.size);
   const Setter set = cli.data_setter({});
+  const bool has_length = options.length.epochs || options.length.steps;
   const bool is_kept =
       start.before && chooses && cli.decide_as_before(*start.before, options.model.size);
   const bool on_cpu = !start.before && !job.device.is_cuda() && can_measure();
@@ -142,13 +143,15 @@ std::string TimeFit::choose_size() {
   if ((is_kept || measures) && !cli.given(options.model.anchor_sizes)) {
     options.model.anchor_sizes.reset();  // they fit the boxes, too
   }
-  if (is_kept || (start.before && !options.length.time.empty())) {
+  const bool was_timed =
+      start.before && !cli.stored(options.length.time, *start.before).value_or("").empty();
+  if (is_kept || was_timed) {
     cli.decide_as_before(*start.before, options.length.images_per_step);
   }
   if (is_kept) {  // with all that was decided beside it
     apply_size(options.model.size, options, set);
-    cli.decide_as_before(*start.before, options.length.time, options.data.min_sides_px,
-                         options.data.max_side_px);
+    if (!has_length) cli.decide_as_before(*start.before, options.length.time);
+    cli.decide_as_before(*start.before, options.data.min_sides_px, options.data.max_side_px);
     return "";
   }
   const bool is_timed = on_cpu && options.recipe == kAutoRecipe && !options.length.time.empty();
@@ -160,7 +163,6 @@ std::string TimeFit::choose_size() {
     return "";
   }
   // A length that is given is kept, whatever the time.
-  const bool has_length = options.length.epochs || options.length.steps;
   if (!has_length && options.length.time.empty()) cli.decide(options.length.time, kDefaultTime);
   const std::string& time = options.length.time;
   const double time_s = parse_duration_s(cli.name_of(time), time.empty() ? kDefaultTime : time);
@@ -230,7 +232,7 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
     cli.decide_as_before(*start.before, length.micro_batch);
     if (!is_timed) return "";
     cli.decide_as_before(*start.before, length.steps, options.validation.every_epochs,
-                         options.checkpoints.every);
+                         options.checkpoints.every, options.schedule.drop_at);
     return "";
   }
   const bool estimates = facts_of_recipe(options.recipe).fits_data && !job.device.is_cuda();
@@ -245,11 +247,12 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   }
   const double shown =
       job.data->validation ? static_cast<double>(job.data->validation->index().size()) : 0;
-  const double validation_s = image_s * kForwardShare / ranks * shown;
+  const double validation_s = image_s * forward_share(speed->precision) / ranks * shown;
   const std::int64_t epoch_steps = plan.steps_per_epoch();
   if (is_timed) {
     const double epoch_s = step_s * static_cast<double>(epoch_steps);
-    const double time_s = parse_duration_s(cli.name_of(length.time), length.time) - kEndSeconds;
+    const double time_s = parse_duration_s(cli.name_of(length.time), length.time) - kEndSeconds -
+                          (now_seconds() - job.begun_s);
     const double period = std::ceil(std::max(
         {1.0, time_s / epoch_s / kMostValidations, validation_s / (kMostValidating * epoch_s)}));
     cli.decide(options.validation.every_epochs, static_cast<int>(period));

@@ -13,8 +13,12 @@
 
 namespace retina {
 
-inline constexpr double kForwardShare = .35;  // time of a validation image over a step's image
-inline constexpr double kEndSeconds = 3;      // for the last checkpoint and the page
+inline constexpr double kEndSeconds = 4;  // for the last checkpoint and the page
+
+// Returns the time of a validation's image, which is in fp32, over that of a step's.
+inline double forward_share(Precision precision) {
+  return precision == Precision::kFp32 ? .4 : .8;
+}
 
 // Returns the steps from one validation to the next; a huge number where only the end has one.
 double steps_between_validations(const TrainOptions& options, std::int64_t epoch_steps);

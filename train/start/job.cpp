@@ -238,8 +238,10 @@ std::string finished(const Job& job) {
   }
   if (state.step >= job.options.total_steps(steps_per_epoch)) {
     const bool counts_steps = job.options.length.steps.has_value();
-    return cat("more ", counts_steps ? "--steps" : "--epochs",
-               " continue it, another --output begins a longer one, with --init from its weights");
+    const bool is_timed = !job.options.length.time.empty();
+    return cat(is_timed ? "its time is used: " : "", "more ", counts_steps ? "--steps" : "--epochs",
+               " continue it, another --output begins a longer one",
+               is_timed ? ", as --output DIR and --for 2h" : "", ", with --init from its weights");
   }
   AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
   schedule.restore(state.adaptive_schedule, state.ap);
@@ -321,7 +323,13 @@ void open_run(Job& job) {
   job.dir->write_index();
 }
 
-void change_steps(Job& job, std::int64_t steps) {
+void change_steps(Job& job, std::int64_t steps, std::int64_t step) {
+  std::vector<std::string>& drop_at = job.options.schedule.drop_at;
+  const auto before = job.options.adaptive_schedule(job.data->plan->steps_per_epoch()).schedule;
+  for (std::size_t i = 0; i < std::min(drop_at.size(), before.drop_steps.size()); ++i) {
+    if (before.drop_steps[i] <= step) drop_at[i] = cat(before.drop_steps[i], "steps");
+  }
+  job.command->options.schedule.drop_at = drop_at;
   job.options.length.steps = job.command->options.length.steps = steps;
   job.effective_options = job.command->cli.effective();
   if (job.dir) job.dir->write_config(make_config(job));

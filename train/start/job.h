@@ -62,8 +62,9 @@ DecodeThreads decode_threads(const Job& job);
 // kCannotCreate, kIo. Rank 0.
 void open_run(Job& job);
 
-// Gives the run that many steps in all, in the options and in its folder.
-void change_steps(Job& job, std::int64_t steps);
+// Gives the run that many steps in all, in the options and in its folder. Drops of its rate before
+// `step` stay where they were.
+void change_steps(Job& job, std::int64_t steps, std::int64_t step);
 
 // The effect of the job on a run that is already in --output.
 struct ExistingRun {
