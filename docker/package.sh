@@ -85,6 +85,8 @@ make_tar() {
   install_component "$stage/$name" libraries
   CMAKE_INSTALL_MODE=$link_wheels install_component "$stage/$name" wheels
   ln -s share/doc/retina-batch "$stage/$name/doc"
+  printf '%s\n' "The programs are in bin/, the pages in doc/README.md. A detector from your photographs, in this time:" \
+    "" "    bin/retina-run FOLDER -- --for 30min" >"$stage/$name/README"
   tar -C "$stage" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
     --mode=u+rw,go+r-w,a+X -cf - "$name" | gzip -n >"$out/$name.tar.gz"
   say_what_it_needs "$name.tar.gz" "$stage/$name"

@@ -117,19 +117,12 @@ void write_index(const std::string& folder, const std::vector<CheckpointEntry>& 
   JsonWriter json;
   json.begin_object().field("last", entries.back().file);
   json.key("best");
-  if (const CheckpointEntry* best = best_of(entries)) {
-    json.value(best->file);
-  } else {
-    json.null();
-  }
+  const CheckpointEntry* const best = best_of(entries);
+  best != nullptr ? json.value(best->file) : json.null();
   json.key("checkpoints").begin_array();
   for (const auto& entry : entries) {
     json.begin_object().field("file", entry.file).field("step", entry.step).key("ap");
-    if (entry.ap) {
-      json.value(*entry.ap);
-    } else {
-      json.null();
-    }
+    entry.ap ? json.value(*entry.ap) : json.null();
     json.field("xxh3", entry.xxh3).end_object();
   }
   json.end_array().end_object();

@@ -133,7 +133,7 @@ TEST(RunDefaults, ChooseWhatFitsTheTimeAndKeepIt) {
           "size tiny at [0-9]+ px, chosen because it is the fastest.* in 12 s on this CPU"));
   EXPECT_THAT(first.err, ContainsRegex("[0-9]+ steps?, as many as fit into --for 12s"));
   EXPECT_THAT(first.out,
-              ContainsRegex("AP [0-9.]+.*; next: give it more time: [0-9]+ steps are few"));
+              ContainsRegex("AP [0-9.]+.*; next: give it more time: it made only [0-9]+ step"));
   EXPECT_THAT(read_file(run + "/report.html"), HasSubstr("; next: give it more time"));
   const JsonFile config = config_of(run);
   const JsonView options = config.root().at("options");
@@ -144,12 +144,15 @@ TEST(RunDefaults, ChooseWhatFitsTheTimeAndKeepIt) {
   EXPECT_EQ(options.at("steps").as_int(), steps_logged(run));
 
   // The folder knows, whatever the machine is like by now.
-  for (const char* time : {"12s", "2h"}) {
-    auto again = command;
+  const std::int64_t before = steps_logged(run);
+  auto again = command;
+  for (const char* time : {"12s", "6s", "18s"}) {
     set_value(again, "--for", time);
     const ProcessResult second = run_process(again);
     EXPECT_EQ(second.exit_code, 0) << second.err;
-    EXPECT_THAT(second.out, HasSubstr("already finished"));
+    const bool is_longer = std::string(time) == "18s";
+    EXPECT_EQ(second.out.find("already finished (a longer --for") == std::string::npos, is_longer);
+    EXPECT_EQ(steps_logged(run) > before, is_longer) << time;
     EXPECT_THAT(second.err, Not(HasSubstr("chosen because it is")));
   }
 }

@@ -45,7 +45,7 @@ TEST(Verdict, SaysWhyNothingIsFound) {
   input.course->last_loss = 2;
   EXPECT_THAT(verdict(input), HasSubstr("learning rate"));
   input.course->total_steps = 20;
-  EXPECT_THAT(verdict(input), HasSubstr("give it more time: 20 steps are few"));
+  EXPECT_THAT(verdict(input), HasSubstr("give it more time: it made only 20 steps"));
 }
 
 TEST(Verdict, AsksForWhatHelpsMost) {

@@ -69,6 +69,18 @@ class Packages(unittest.TestCase):
         for digest, name in lines:
             self.assertEqual(hashlib.sha256((self.out / name).read_bytes()).hexdigest(), digest)
 
+    def test_the_tar_has_the_pages_that_its_pages_and_hints_name(self):
+        self.expect_success(run(["tar", "-C", self.folder, "-xzf", self.tar], PATH="/usr/bin:/bin"))
+        [tree] = self.folder.iterdir()
+        pages = list(pathlib.Path(tree, "doc").resolve().rglob("*.md"))
+        self.assertIn("README.md", [path.name for path in tree.joinpath("doc").iterdir()])
+        for page in pages:
+            for link in re.findall(r"\]\(([^):#]+\.md)", page.read_text()):
+                self.assertTrue((page.parent / link).exists(), f"{page.relative_to(tree)}: {link}")
+        told = self.expect_success(run([tree / "bin/retina-run", "--help"], PATH="/usr/bin:/bin")).stdout
+        [hint] = re.findall(r"(/\S+/jobs/README.md)", told)
+        self.assertTrue(pathlib.Path(hint).exists(), hint)
+
     def test_the_tar_runs_where_it_is_unpacked(self):
         self.expect_success(run(["tar", "-C", self.folder, "-xzf", self.tar], PATH="/usr/bin:/bin"))
         [tree] = self.folder.iterdir()

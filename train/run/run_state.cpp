@@ -7,11 +7,7 @@ namespace {
 
 void write_plateau(JsonWriter& json, const char* key, const Plateau::State& state) {
   json.key(key).begin_object().key("best");
-  if (state.best) {
-    json.value(*state.best);
-  } else {
-    json.null();
-  }
+  state.best ? json.value(*state.best) : json.null();
   json.field("waited", state.waited).end_object();
 }
 

@@ -292,7 +292,8 @@ void declare_optimizer_and_schedule(Cli& cli, TrainOptions& o) {
   cli.option("lr-drop-at", o.schedule.drop_at, "SPANS",
              "step schedule: when the rate drops: epochs, steps, or 2/3 for a share of the run; "
              "without --recipe: 16/26,22/26",
-             {.foreign = "lr-steps lr-step-size milestones decay-epochs lr-drop lr-decay-epochs"});
+             {.may_change = true,
+              .foreign = "lr-steps lr-step-size milestones decay-epochs lr-drop lr-decay-epochs"});
   cli.option("lr-schedule-factor", o.schedule.rule.schedule.drop_factor, "F",
              "step and plateau schedules: by how much", {.least = 0, .part_of = "lr-schedule"});
   cli.option("lr-decay", o.schedule.decay, "D",

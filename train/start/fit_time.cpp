@@ -230,9 +230,16 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   const bool is_timed = !length.time.empty();
   if (start.before) {
     cli.decide_as_before(*start.before, length.micro_batch);
-    if (!is_timed) return "";
-    cli.decide_as_before(*start.before, length.steps, options.validation.every_epochs,
-                         options.checkpoints.every, options.schedule.drop_at);
+    if (!is_timed || !cli.decide_as_before(*start.before, length.steps)) return "";
+    cli.decide_as_before(*start.before, options.validation.every_epochs, options.checkpoints.every);
+    const std::string was = cli.stored(length.time, *start.before).value_or("");
+    const double longer =
+        was.empty() ? 1 : parse_duration_s("", length.time) / parse_duration_s("", was);
+    if (longer > 1) {  // at the pace so far
+      cli.decide(length.steps, std::llround(static_cast<double>(*length.steps) * longer));
+    } else {
+      cli.decide_as_before(*start.before, options.schedule.drop_at);
+    }
     return "";
   }
   const bool estimates = facts_of_recipe(options.recipe).fits_data && !job.device.is_cuda();

@@ -237,11 +237,11 @@ std::string finished(const Job& job) {
     return "--early-stop has ended it, and --init with another --output goes on from its weights";
   }
   if (state.step >= job.options.total_steps(steps_per_epoch)) {
-    const bool counts_steps = job.options.length.steps.has_value();
-    const bool is_timed = !job.options.length.time.empty();
-    return cat(is_timed ? "its time is used: " : "", "more ", counts_steps ? "--steps" : "--epochs",
-               " continue it, another --output begins a longer one",
-               is_timed ? ", as --output DIR and --for 2h" : "", ", with --init from its weights");
+    const TrainOptions::Length& length = job.options.length;
+    return cat(!length.time.empty() ? "a longer --for continues it"
+               : length.steps       ? "more --steps continue it"
+                                    : "more --epochs continue it",
+               ", another --output begins a longer one, with --init from its weights");
   }
   AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
   schedule.restore(state.adaptive_schedule, state.ap);

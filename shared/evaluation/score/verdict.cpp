@@ -44,7 +44,7 @@ double late_gain(const TrainingCourse& course) {
 
 std::string next_step(const VerdictInput& input) {
   if (input.course && input.course->total_steps < kFewSteps) {
-    return cat("give it more time: ", counted(input.course->total_steps, "step"), " are few");
+    return cat("give it more time: it made only ", counted(input.course->total_steps, "step"));
   }
   if (input.course && input.ap < kNothing) return step_from_nothing(*input.course);
   const bool is_wide = !input.interval || input.interval->high - input.interval->low > kWide;
