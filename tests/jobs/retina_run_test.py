@@ -210,7 +210,8 @@ class RetinaRun(unittest.TestCase):
             calls.unlink(missing_ok=True)
             with subprocess.Popen([SCRIPT, "--bin", self.room, self.room / "data", "--output", self.room / "out"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                  env=os.environ | {"CALLS": str(calls)}) as job:
+                                  env=os.environ | {"CALLS": str(calls)},  # SIGINT as for a script's background job
+                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as job:
                 while not (calls.exists() and "begun" in calls.read_text()):
                     self.assertIsNone(job.poll())
                     time.sleep(0.05)
