@@ -74,8 +74,7 @@ void write_most_confused(JsonWriter& json, const ClassExamples& examples,
         .field("truth", id_of(categories, one.pair.truth))
         .field("predicted", id_of(categories, one.pair.predicted))
         .field("count", one.pair.count);
-    json.list("images", one.image_ids);
-    json.end_object();
+    json.list("images", one.image_ids).end_object();
   }
   json.end_array();
 }

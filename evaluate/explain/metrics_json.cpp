@@ -43,9 +43,7 @@ void write_confusion(const Confusion& confusion, JsonWriter& json) {
   json.key("cells").begin_array();
   for (const ConfusionCell& cell : confusion.cells) {
     json.begin_object().field("truth", cell.truth).field("found", cell.found);
-    json.list("counts", cell.counts);
-    json.list("images", cell.image_ids);
-    json.end_object();
+    json.list("counts", cell.counts).list("images", cell.image_ids).end_object();
   }
   json.end_array().end_object();
 }
@@ -67,9 +65,7 @@ void write_suspect(const Suspect& suspect, JsonWriter& json) {
   write_optional(json, "category_id", suspect.category_id);
   write_optional(json, "found_category_id", suspect.found_category_id);
   write_optional(json, "score", suspect.score);
-  json.field("iou", suspect.iou);
-  json.list("bbox", suspect.bbox);
-  json.end_object();
+  json.field("iou", suspect.iou).list("bbox", suspect.bbox).end_object();
 }
 
 void write_file_names(const std::map<std::int64_t, std::string>& file_names, JsonWriter& json) {

@@ -103,6 +103,7 @@ class JsonWriter {
   JsonWriter& field(std::string_view name, const T& content) {
     return key(name).value(content);
   }
+  // Writes an array of values that value() takes, or a field with it.
   template <class List>
   JsonWriter& list(const List& items) {
     begin_array();

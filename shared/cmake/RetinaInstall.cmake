@@ -54,8 +54,10 @@ endif()
 set(loading coco-pack retina-train retina-eval retina-convert retina_eval_model)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
 # The pages, as they link to each other.
-file(GLOB pages RELATIVE ${CMAKE_SOURCE_DIR} *.md */README.md docs/*.md jobs/*/README.md shared/*/FORMAT.md
-  tests/support/readme/*.jpg)
+file(GLOB pages RELATIVE ${CMAKE_SOURCE_DIR} *.md docs/*.md jobs/*/README.md shared/*/FORMAT.md tests/support/readme/*.jpg)
+foreach(room convert docker evaluate jobs preprocess python tests train)
+  list(APPEND pages ${room}/README.md)
+endforeach()
 foreach(page ${pages})
   cmake_path(GET page PARENT_PATH folder)
   install(FILES ${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT programs)

@@ -35,9 +35,7 @@ void write(JsonWriter& json, const Curve& curve) {
   write_all(json, "series", curve.series, [&](const Series& one) {
     json.begin_object().field("name", one.name).field("faint", one.faint);
     json.field("points", one.points);
-    json.list("xs", one.xs);
-    json.list("ys", one.ys);
-    json.end_object();
+    json.list("xs", one.xs).list("ys", one.ys).end_object();
   });
   write_all(json, "marks", curve.marks, [&](const CurveMark& mark) {
     json.begin_object().field("x", mark.x).field("text", mark.text).end_object();

@@ -157,6 +157,14 @@ TEST(RunDefaults, ChooseWhatFitsTheTimeAndKeepIt) {
   }
 }
 
+std::string checked_args(const Job& job, const std::string& more) {
+  const ProcessResult result = run_process(joined(
+      {"retina-train", "--train", job.train_shards(), "--output", job / "run", "--check-args"},
+      words("--device cpu --threads 1 " + more)));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return result.out;
+}
+
 // Beside two busy programs a core, threads that wait for each other would wait for their turns,
 // too.
 TEST(RunDefaults, TakeFewerThreadsBesideBusyProgramsForARunOfGivenTime) {
@@ -169,12 +177,7 @@ TEST(RunDefaults, TakeFewerThreadsBesideBusyProgramsForARunOfGivenTime) {
         std::make_unique<ChildProcess>(std::vector<std::string>{"sh", "-c", "while :; do :; done"});
   }
   const auto checked = [&](const std::string& more) {
-    auto command = joined(
-        {"retina-train", "--train", job.train_shards(), "--output", job / "run", "--check-args"},
-        words("--device cpu --threads 1 --size tiny --min-side 64 --max-side 96 " + more));
-    const ProcessResult result = run_process(command);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return result.out;
+    return checked_args(job, "--size tiny --min-side 64 --max-side 96 " + more);
   };
   const std::string fewer = " threads? beside other programs";
   EXPECT_THAT(checked("--for 1min"), ContainsRegex("measured with [0-9]+" + fewer));
@@ -185,12 +188,7 @@ TEST(RunDefaults, TakeFewerThreadsBesideBusyProgramsForARunOfGivenTime) {
 TEST(RunDefaults, ChooseNothingThatIsGivenOrThatARecipeSays) {
   const Job job;
   const auto chosen = [&](const std::string& more) {
-    auto command = joined(
-        {"retina-train", "--train", job.train_shards(), "--output", job / "run", "--check-args"},
-        words("--device cpu --threads 1 --compute-threads 1 " + more));
-    const ProcessResult result = run_process(command);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return result.out;
+    return checked_args(job, "--compute-threads 1 " + more);
   };
   EXPECT_THAT(chosen("--min-side 64 --max-side 96"), ContainsRegex("size [a-z]+ at 64 px, chosen"));
   for (const char* given : {"--backbone resnet18 --min-side 64 --max-side 96", "--size nano",

@@ -323,13 +323,19 @@ void open_run(Job& job) {
   job.dir->write_index();
 }
 
-void change_steps(Job& job, std::int64_t steps, std::int64_t step) {
-  std::vector<std::string>& drop_at = job.options.schedule.drop_at;
-  const auto before = job.options.adaptive_schedule(job.data->plan->steps_per_epoch()).schedule;
-  for (std::size_t i = 0; i < std::min(drop_at.size(), before.drop_steps.size()); ++i) {
-    if (before.drop_steps[i] <= step) drop_at[i] = cat(before.drop_steps[i], "steps");
+std::vector<std::string> with_drops_made(std::vector<std::string> drop_at,
+                                         const std::vector<std::int64_t>& drop_steps,
+                                         std::int64_t step) {
+  for (std::size_t i = 0; i < drop_steps.size() && drop_at.size() == drop_steps.size(); ++i) {
+    if (drop_steps[i] <= step) drop_at[i] = cat(drop_steps[i], "steps");
   }
-  job.command->options.schedule.drop_at = drop_at;
+  return drop_at;
+}
+
+void change_steps(Job& job, std::int64_t steps, std::int64_t step) {
+  const auto before = job.options.adaptive_schedule(job.data->plan->steps_per_epoch()).schedule;
+  job.options.schedule.drop_at = job.command->options.schedule.drop_at =
+      with_drops_made(job.options.schedule.drop_at, before.drop_steps, step);
   job.options.length.steps = job.command->options.length.steps = steps;
   job.effective_options = job.command->cli.effective();
   if (job.dir) job.dir->write_config(make_config(job));

@@ -62,8 +62,14 @@ DecodeThreads decode_threads(const Job& job);
 // kCannotCreate, kIo. Rank 0.
 void open_run(Job& job);
 
-// Gives the run that many steps in all, in the options and in its folder. Drops of its rate before
-// `step` stay where they were.
+// Returns --lr-drop-at with the drops up to `step` as steps, so that another length does not move
+// them. `drop_steps`: where `drop_at` has them; with a drop left out there, none is changed.
+std::vector<std::string> with_drops_made(std::vector<std::string> drop_at,
+                                         const std::vector<std::int64_t>& drop_steps,
+                                         std::int64_t step);
+
+// Gives the run that many steps in all after `step` of them, in the options and in its folder.
+// Drops of its rate that have been made stay where they were.
 void change_steps(Job& job, std::int64_t steps, std::int64_t step);
 
 // The effect of the job on a run that is already in --output.

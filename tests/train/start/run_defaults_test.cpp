@@ -61,6 +61,15 @@ TEST(RunDefaults, OfASmallSetMakeItLongEnoughToReachItsRate) {
   EXPECT_EQ(warmup_warning(options, 12), "");
 }
 
+// A length that is refitted moves the drops to come, not those that have been made.
+TEST(RunDefaults, KeepDropsThatHaveBeenMade) {
+  const std::vector<std::string> shares = {"16/26", "22/26"};
+  EXPECT_EQ(with_drops_made(shares, {160, 220}, 159), shares);
+  EXPECT_THAT(with_drops_made(shares, {160, 220}, 160), ElementsAre("160steps", "22/26"));
+  EXPECT_THAT(with_drops_made(shares, {160, 220}, 300), ElementsAre("160steps", "220steps"));
+  EXPECT_EQ(with_drops_made(shares, {2}, 2), shares) << "which of them is not known";
+}
+
 TEST(RunDefaults, OfALargeSetAreTorchvisions) {
   Command command({});
   const TrainOptions& options = command.on(kCoco);
