@@ -182,8 +182,6 @@ test: tests
 
 test-all: test
 	@$(CTEST) --test-dir $(BUILD) -L long -LE gpu
-	ctest --preset asan -j $(TEST_JOBS) -L long -LE mpi
-	ASAN_OPTIONS=detect_leaks=0 ctest --preset asan -j $(TEST_JOBS) -L mpi
 	echo "ThreadSanitizer: ranks as threads of one process, the collective queue, the watch"
 	cmake --preset tsan --log-level=NOTICE
 	cmake --build --preset tsan -j $(JOBS) --target comm_test watch_test job_test train_reduce_test
