@@ -252,8 +252,7 @@ void check_is_ours(const std::string& output) {
   }
   const std::vector<std::string> files = set_files(output);
   if (files.empty()) return;
-  const bool has_manifest = files.front() == kManifestFile;
-  if (is_folder(journal_folder(output)) && !has_manifest) return;
+  if (is_folder(journal_folder(output)) && files.front() != kManifestFile) return;
   // Either is enough when the other was lost or damaged.
   if (is_manifest(output + "/" + kManifestFile) || is_index(output + "/" + kIndexFile)) return;
   throw Error(ErrorKind::kConfig,

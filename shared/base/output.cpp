@@ -109,8 +109,7 @@ void check_may_replace(const std::string& path, std::string_view mark, const std
 
 Scratch::Scratch(const std::string& folder, const std::string& output) {
   if (folder.empty()) return;
-  const std::string whole = fs::weakly_canonical(output).string();
-  place_ = cat(folder, "/retina-", hex64(xxh3(whole)));
+  place_ = cat(folder, "/retina-", hex64(xxh3(fs::weakly_canonical(output).string())));
   std::error_code ignored;
   fs::remove_all(place_, ignored);
   make_folder(place_, "--scratch");

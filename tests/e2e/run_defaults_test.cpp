@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <sstream>
 
@@ -13,6 +14,7 @@
 #include "shared/base/json.h"
 #include "shared/image/resize.h"
 #include "shared/shard/shard_set.h"
+#include "tests/convert/make_checkpoint.h"
 #include "tests/e2e/job.h"
 #include "tests/support/child_process.h"
 
@@ -40,7 +42,7 @@ TEST(RunDefaults, AreToldKeptAndMovedByAnotherLength) {
   const std::string run = job / "run";
   const ProcessResult first = run_process(plain_command(job, run, {"--steps", "2"}));
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_THAT(first.err, HasSubstr("recipe small, chosen because 8 images from scratch are few"));
+  EXPECT_THAT(first.err, HasSubstr("recipe small, chosen because 8 images are few"));
   EXPECT_THAT(first.err, HasSubstr("2 steps; warm-up of 0 steps"));
   EXPECT_THAT(first.err, HasSubstr("drops at step 1"));
   const JsonFile config = config_of(run);
@@ -201,6 +203,32 @@ TEST(RunDefaults, ChooseNothingThatIsGivenOrThatARecipeSays) {
                          "--for", "1h", "--epochs", "3"})
                 .exit_code,
             64);
+}
+
+// As retina-run asks for with ImageNet weights.
+TEST(RunDefaults, ChooseASizeWithTheBackboneThatHasWeightsAndKeepIt) {
+  const Job job;
+  const std::string weights = job / "resnet18.pt", sides = "--min-side 64 --max-side 96 ";
+  make_checkpoint(weights, {"--task", "classify", "--backbone", "resnet18"});
+  const std::string own = checked_args(job, cat(sides, "--compute-threads 1 --init ", weights));
+  EXPECT_THAT(own, Not(HasSubstr("size tiny")));
+  EXPECT_THAT(own, HasSubstr("recipe small, chosen because 8 images are few"));
+  auto command = joined({"retina-train", "--train", job.train_shards(), "--output", job / "run"},
+                        words(cat("--device cpu --threads 1 --steps 1 --size auto ", sides)));
+  const auto wrong = run_process(joined(command, words("--backbone resnet50")));
+  EXPECT_EQ(wrong.exit_code, 64);
+  EXPECT_THAT(wrong.err, HasSubstr("--size auto: no size has resnet50; hint: give --size none"));
+  command = joined(command, words(cat("--init ", weights)));
+  const ProcessResult first = run_process(command);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("size tiny at 64 px, chosen because"));
+  const JsonFile config = config_of(job / "run");
+  const JsonView options = config.root().at("options");
+  EXPECT_EQ(options.at("fpn-channels").as_int(), 64);
+  EXPECT_EQ(options.at("norm").as_string(), "batch");
+  EXPECT_EQ(options.at("trainable-layers").as_int(), 5);
+  std::filesystem::remove(weights);
+  EXPECT_THAT(run_process(command).out, HasSubstr("already finished"));
 }
 
 TEST(RunDefaults, FitAnchorsWithoutReadingARecord) {

@@ -105,7 +105,7 @@ TEST_F(TiledValidation, WarnsWhereEmptyTilesWereLeftOut) {
   EXPECT_THAT(train(command(all, run, 1, {"--validation", some, "--recipe", "auto"})),
               AllOf(HasSubstr("--validation " + some + ": "), warning,
                     HasSubstr("recipe small, chosen because " + with_boxes(all) +
-                              " tiles with boxes from scratch are few")));
+                              " tiles with boxes are few")));
   EXPECT_THAT(evaluate(run, some, "evaluation"), AllOf(HasSubstr(some + ": "), warning));
   EXPECT_THAT(evaluate(run, all, "evaluation-of-all"), Not(HasSubstr("empty=")));
 }

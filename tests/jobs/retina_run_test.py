@@ -11,6 +11,8 @@ import time
 import unittest
 import unittest.mock
 
+from mirror import WeightsMirror
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = SOURCE / "docker/retina-run"
 BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
@@ -19,6 +21,7 @@ BUILD = pathlib.Path(os.environ.get("RETINA_BUILD", SOURCE / "build")).resolve()
 STAND_IN = """#!/usr/bin/env bash
 if [ "$1" = --version ]; then echo "GPUs seen $GPUS"; exit; fi
 if [ "$1" = --help=json ]; then echo '{"options":[{"name":"epochs","group":"Schedule"}]}'; exit; fi
+case " $* " in *" --check-args "*) echo "info: size tiny at 320 px, chosen because it fits"; exit ;; esac
 echo "${0##*/} $*" >>"$CALLS"
 echo "${RETINA_WEIGHTS-}" >"$CALLS.${0##*/}"
 """
@@ -51,8 +54,8 @@ class RetinaRun(unittest.TestCase):
         return subprocess.run(
             [SCRIPT, "--bin", self.room, data or self.room / "data", *(["--output", self.room / output] if output else []),
              *options], capture_output=True, text=True, timeout=60,
-            env=os.environ | {"PATH": f"{self.room}:{os.environ['PATH']}", "GPUS": str(gpus),
-                              "CALLS": str(self.room / "calls")})
+            env={"WEIGHTS_URL": "http://127.0.0.1:9/"} | os.environ |
+                {"PATH": f"{self.room}:{os.environ['PATH']}", "GPUS": str(gpus), "CALLS": str(self.room / "calls")})
 
     def calls(self, gpus, *options, output="out"):
         done = self.start(gpus, *options, output=output)
@@ -225,12 +228,45 @@ class RetinaRun(unittest.TestCase):
         training, = [call for call in self.calls(1, output=None) if "--train" in call]
         self.assertEqual(training[training.index("--output") + 1], f"{self.room}/data-run/run")
 
+    def training(self, gpus, *options):
+        """What retina-train gets behind its data and its task."""
+        call, = [call for call in self.calls(gpus, *options) if "--train" in call]
+        return call[call.index("--task") + 2:]
+
+    def serve_weights(self):
+        (self.room / "web").mkdir()
+        mirror = self.enterContext(WeightsMirror(self.room / "web"))
+        mirror.write_table([mirror.row("coco-v2", b"v2"), mirror.row("imagenet-v1-resnet18", b"v1")])
+        self.enterContext(unittest.mock.patch.dict(os.environ, mirror.environment()))
+
+    def test_a_detector_begins_with_weights_of_the_size_that_is_chosen(self):
+        self.serve_weights()
+        self.assertEqual(self.training(0), ["--init", "imagenet-v1-resnet18", "--size", "auto"])
+        self.assertEqual((self.room / "calls.retina-train").read_text().strip(), f"{self.room}/out/weights")
+        self.assertEqual(self.training(0, "--", "--for", "9min"),
+                         ["--init", "imagenet-v1-resnet18", "--size", "auto", "--for", "9min"])
+        self.assertEqual(self.training(1), ["--init", "coco-v2"])
+        self.assertEqual(self.training(0, "--weights", "coco-v2"), ["--init", "coco-v2"])
+
+    def test_options_about_the_network_choose_the_weights_too(self):
+        self.serve_weights()
+        for option in (["--init", "none"], ["--size", "tiny"], ["--recipe", "atss"], ["--config", "x.json"]):
+            self.assertEqual(self.training(0, "--", *option), option)
+
+    def test_a_run_that_has_begun_keeps_its_weights(self):
+        self.serve_weights()
+        self.make("../out/run/config.json")
+        for init, size, wanted in (("", "tiny", []), ("a/b c.pt", "tiny", ["--init", "a/b c.pt", "--size", "auto"]),
+                                   ("v2.pt", "none", ["--init", "v2.pt"])):
+            (self.room / "out/run/config.json").write_text(f'{{\n    "size": "{size}",\n    "init": "{init}",\n}}\n')
+            self.assertEqual(" ".join(self.training(0)), " ".join(wanted))
+
     def test_weights_that_cannot_be_fetched_leave_a_training_from_scratch(self):
-        with unittest.mock.patch.dict(os.environ, WEIGHTS_URL="http://127.0.0.1:9/", RETINA_WEIGHTS=f"{self.room}/w"):
-            done = self.start(1, "--weights", "coco-v2")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("no weights, see above: training starts from scratch", done.stderr)
-        self.assertNotIn("--init", (self.room / "calls").read_text())
+        for options in ([], ["--weights", "coco-v2"]):
+            done = self.start(0, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("no weights, see above: training starts from scratch", done.stderr)
+            self.assertNotIn("--init", (self.room / "calls").read_text())
 
     def test_another_share_can_be_set_aside(self):
         (self.room / "data/annotations/instances_val.json").unlink()

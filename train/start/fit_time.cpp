@@ -126,13 +126,10 @@ double TimeFit::pixels() const {
 }
 
 std::string TimeFit::choose_size() {
-  if (options.model.size == kAutoSize && cli.given(options.model.size) &&
-      cli.given(options.model.backbone)) {
-    throw Error(ErrorKind::kUsage, "--size auto and --backbone are both given", "keep one of them");
-  }
+  const bool has_backbone = cli.given(options.model.backbone) || !options.from_scratch();
+  const bool is_open = cli.given(options.model.size) ? !start.has_detector : !has_backbone;
   const bool chooses = options.model.size == kAutoSize && options.recipe == kAutoRecipe &&
-                       !options.classifies() && options.data.synthetic == 0 &&
-                       options.from_scratch() && !cli.given(options.model.backbone);
+                       !options.classifies() && options.data.synthetic == 0 && is_open;
   if (options.model.size == kAutoSize) cli.reopen(options.model.size);
   const Setter set = cli.data_setter({});
   const bool has_length = options.length.epochs || options.length.steps;
@@ -177,7 +174,10 @@ std::string TimeFit::choose_size() {
   for (const Candidate& one : kCandidates) {
     if (has_side && one.side_share < 1) break;
     TrainOptions tried = options;
-    apply_size(one.size, tried, Setter([](const void*) { return true; }));
+    const Setter all([](const void*) { return true; });
+    if (start.image_count < kSmallSetImages) find_recipe(kSmallRecipe)->apply(tried, all);
+    apply_size(one.size, tried, all);
+    if (has_backbone && tried.model.backbone != options.model.backbone) continue;
     if (has_side && !options.wants_own_sides()) {
       sides = {.min_px = options.min_side(), .max_px = options.max_side()};
     } else {
@@ -192,6 +192,10 @@ std::string TimeFit::choose_size() {
     speed = speeds[one.size];
     seen = work_s / (speed->seconds_per_pixel * pixels);
     if (seen >= wanted * one.images) break;
+  }
+  if (chosen == nullptr) {
+    throw Error(ErrorKind::kUsage, cat("--size auto: no size has ", options.model.backbone),
+                "give --size none");
   }
   cli.decide(options.model.size, chosen->size);
   apply_size(chosen->size, options, set);

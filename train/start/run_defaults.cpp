@@ -30,12 +30,12 @@ std::pair<std::string, std::string> choose_recipe(const TrainOptions& options,
     return {kFinetuneRecipe, cat("recipe ", kFinetuneRecipe,
                                  ", chosen because --init brings a trained detector", without)};
   }
-  if (options.from_scratch() && start.image_count < kSmallSetImages) {
+  if (start.image_count < kSmallSetImages) {
     return {kSmallRecipe,
             cat("recipe ", kSmallRecipe, ", chosen because ",
                 start.has_tiles ? counted(start.image_count, "tile with boxes", "tiles with boxes")
                                 : counted(start.image_count, "image"),
-                " from scratch are few (fewer than ", kSmallSetImages, ")", without)};
+                " are few (fewer than ", kSmallSetImages, ")", without)};
   }
   return {kAutoRecipe, ""};
 }

@@ -13,7 +13,7 @@
 
 namespace retina {
 
-// Number of images below which a detector is trained from scratch by the recipe `small`.
+// Number of images below which a detector that is not trained yet gets the recipe `small`.
 inline constexpr std::int64_t kSmallSetImages = 3000;
 
 // Facts that the defaults follow from.

@@ -117,8 +117,9 @@ TEST(RunDefaults, TakeTheRecipeOfADetectorsWeightsOnlyForAWholeDetector) {
   EXPECT_LT(tuned.options.effective_lr(), 0.01);
   EXPECT_THAT(tuned.notes[0], HasSubstr("recipe finetune"));
   Command backbone({"--init", "resnet.pt"});
-  EXPECT_EQ(backbone.on(kPhotographs).recipe, kAutoRecipe);
-  EXPECT_EQ(backbone.options.length.epochs, 125) << "1500 steps";
+  EXPECT_EQ(backbone.on(kPhotographs).recipe, kSmallRecipe);
+  EXPECT_EQ(backbone.options.norm_kind(), Norm::kBatch);
+  EXPECT_EQ(backbone.options.layers_to_train(), 5);
   Command large({"--init", "detector.pt"});
   start.image_count = kCoco.image_count;
   start.steps_per_epoch = kCoco.steps_per_epoch;
