@@ -560,8 +560,7 @@ void detect_image_files(const EvalOptions& options, const Cli& cli, LoadedModel&
   std::unique_ptr<EvaluationFolder> folder;
   AllGeoTags tags;
   if (ranks.is_root()) folder = open_folder(options, cli, found, tags);
-  const bool is_done = ranks.is_root() && !folder;
-  if (ranks.all_reduce_max(is_done ? 1 : 0) != 0) return;
+  if (ranks.all_reduce_max(ranks.is_root() && !folder ? 1 : 0) != 0) return;
 
   const ImageFiles source(found.roots, found.images,
                           {.normalisation = model.normalisation(),

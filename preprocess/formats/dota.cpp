@@ -89,8 +89,7 @@ class DotaReader {
     }
     std::vector<double> points;
     for (std::size_t i = 0; i < kCorners; ++i) {
-      const std::string field = cat(i % 2 == 0 ? "x" : "y", i / 2 + 1);
-      points.push_back(parse_number(words[i], field.c_str(), at));
+      points.push_back(parse_number(words[i], cat(i % 2 == 0 ? "x" : "y", i / 2 + 1).c_str(), at));
     }
     add_box(out_, box_around(points));
     classes_.add(words[kCorners], at);

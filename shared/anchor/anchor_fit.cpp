@@ -63,8 +63,7 @@ Fit fit_of(const BoxSize& box, const AnchorCoverage& coverage) {
   const double width = box.width_px, height = box.height_px;
   if (coverage.best_iou(width, height) >= kBackgroundIou) return Fit::kCovered;
   constexpr double kMiddlePx = 128;
-  const double side = std::sqrt(width * height);
-  const double scale = kMiddlePx / side;
+  const double scale = kMiddlePx / std::sqrt(width * height);
   if (!(every_size().best_iou(width * scale, height * scale) >= kBackgroundIou)) return Fit::kThin;
   // Compares with a slightly larger box of the same shape: a box that is too small is covered
   // better so.

@@ -58,8 +58,7 @@ class Ring {
   int run() {
     for (std::size_t q = 0; q < segments_; ++q) send(q);
     while (error_ == MPI_SUCCESS && done_ < messages_) {
-      const bool moved = post_receives() | take_one();
-      rest(moved);
+      rest(post_receives() | take_one());
     }
     int all_sent = 0;
     while (error_ == MPI_SUCCESS && all_sent == 0) {

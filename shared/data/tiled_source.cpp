@@ -128,8 +128,7 @@ class TiledSource::Window {
   }
 
   void drop_done() {
-    const int kept = band_of(first_row_from_[first_undone()]);
-    bands_.erase(bands_.begin(), bands_.lower_bound(kept));
+    bands_.erase(bands_.begin(), bands_.lower_bound(band_of(first_row_from_[first_undone()])));
   }
 
   const RowSource& images_;

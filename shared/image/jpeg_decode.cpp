@@ -391,8 +391,7 @@ struct JpegDecoder::State {
     reader.info.scale_denom = shrink;
     status.ok = reader.start();
     if (status.ok) {
-      const std::size_t row_count = reader.info.output_height;
-      rgb.resize(row_count * reader.info.output_width * 3);
+      rgb.resize(std::size_t{reader.info.output_height} * reader.info.output_width * 3);
       status.ok = reader.read_rows(rgb.data(), reader.info.output_height) && reader.finish();
     }
     reader.fill(status);

@@ -69,8 +69,7 @@ std::string exif_of(ImageBytes& file, const std::string& format) {
       at += is_fill ? 1 : 2 + length;
     } else {
       const std::uint64_t length = number_of(head.substr(is_png ? 0 : 4, 4), is_png);
-      const std::string name = head.substr(is_png ? 4 : 0, 4);
-      if (name == (is_png ? "eXIf" : "EXIF")) {
+      if (head.substr(is_png ? 4 : 0, 4) == (is_png ? "eXIf" : "EXIF")) {
         return piece(file, at + 8, std::min<std::uint64_t>(length, kMostExifBytes));
       }
       at += 8 + length + (is_png ? 4 : length % 2);

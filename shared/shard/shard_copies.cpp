@@ -156,8 +156,7 @@ ShardCopies::~ShardCopies() {
   // The next start continues from them after an early end.
   if (remote_ != nullptr && (std::uncaught_exceptions() > 0 || stop_signal() != 0)) return;
   // Without locks the folder is this process's own.
-  const int code = locked(lock_, LOCK_EX | LOCK_NB);
-  if (code != EWOULDBLOCK) remove_copies(folder_);
+  if (locked(lock_, LOCK_EX | LOCK_NB) != EWOULDBLOCK) remove_copies(folder_);
 }
 
 ShardCopy ShardCopies::copy(const ManifestShard& shard, const CopyAhead* ahead) {

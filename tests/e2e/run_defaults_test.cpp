@@ -217,7 +217,8 @@ TEST(RunDefaults, ChooseASizeWithTheBackboneThatHasWeightsAndKeepIt) {
                         words(cat("--device cpu --threads 1 --steps 1 --size auto ", sides)));
   const auto wrong = run_process(joined(command, words("--backbone resnet50")));
   EXPECT_EQ(wrong.exit_code, 64);
-  EXPECT_THAT(wrong.err, HasSubstr("--size auto: no size has resnet50; hint: give --size none"));
+  EXPECT_THAT(wrong.err,
+              HasSubstr("--size auto: none for a CPU has resnet50; hint: give --size none"));
   command = joined(command, words(cat("--init ", weights)));
   const ProcessResult first = run_process(command);
   ASSERT_EQ(first.exit_code, 0) << first.err;

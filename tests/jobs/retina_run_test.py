@@ -37,6 +37,8 @@ class RetinaRun(unittest.TestCase):
         room = tempfile.TemporaryDirectory()
         self.addCleanup(room.cleanup)
         self.room = pathlib.Path(room.name)
+        self.enterContext(unittest.mock.patch.dict(os.environ))
+        os.environ.pop("RETINA_WEIGHTS", None)
         for name in PROGRAMS:
             (self.room / name).write_text(STAND_IN)
             (self.room / name).chmod(0o755)
@@ -200,12 +202,12 @@ class RetinaRun(unittest.TestCase):
         self.assertRegex(self.refusal(78, "--ranks", "1"), "retina-train's options go after -- .*TRAIN_OPTIONS.*OUT=")
 
     def test_a_signal_reaches_a_stage_which_saves_before_it_ends(self):
-        for program in ("coco-pack", "retina-train"):
-            self.expect_an_end_in_order(program)
+        for program, gpus in (("coco-pack", 1), ("retina-train", 1), ("retina-train", 0)):  # 0: while it chooses
+            self.expect_an_end_in_order(program, gpus)
 
-    def expect_an_end_in_order(self, program):
+    def expect_an_end_in_order(self, program, gpus):
         (self.room / program).write_text(
-            "#!/usr/bin/env bash\n[ \"$1\" != --version ] || { echo 'GPUs seen 1'; exit; }\n"
+            f"#!/usr/bin/env bash\n[ \"$1\" != --version ] || {{ echo 'GPUs seen {gpus}'; exit; }}\n"
             "trap 'sleep 0.3; echo saved >>\"$CALLS\"; exit 75' TERM\necho begun >>\"$CALLS\"\n"
             "while :; do sleep 0.05; done\n")
         calls = self.room / "calls"
@@ -213,7 +215,7 @@ class RetinaRun(unittest.TestCase):
             calls.unlink(missing_ok=True)
             with subprocess.Popen([SCRIPT, "--bin", self.room, self.room / "data", "--output", self.room / "out"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                  env=os.environ | {"CALLS": str(calls)},  # SIGINT as for a script's background job
+                                  env=os.environ | {"CALLS": str(calls), "WEIGHTS_URL": "http://127.0.0.1:9/"},  # SIGINT as for a script's background job
                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as job:
                 while not (calls.exists() and "begun" in calls.read_text()):
                     self.assertIsNone(job.poll())
@@ -241,25 +243,44 @@ class RetinaRun(unittest.TestCase):
 
     def test_a_detector_begins_with_weights_of_the_size_that_is_chosen(self):
         self.serve_weights()
-        self.assertEqual(self.training(0), ["--init", "imagenet-v1-resnet18", "--size", "auto"])
+        chosen = ["--size", "auto", "--init", "imagenet-v1-resnet18"]
+        self.assertEqual(self.training(0), chosen)
         self.assertEqual((self.room / "calls.retina-train").read_text().strip(), f"{self.room}/out/weights")
-        self.assertEqual(self.training(0, "--", "--for", "9min"),
-                         ["--init", "imagenet-v1-resnet18", "--size", "auto", "--for", "9min"])
+        self.assertEqual(self.training(0, "--", "--for", "9min"), [*chosen, "--for", "9min"])
         self.assertEqual(self.training(1), ["--init", "coco-v2"])
-        self.assertEqual(self.training(0, "--weights", "coco-v2"), ["--init", "coco-v2"])
+        self.assertEqual(self.training(1, "--", "--device", "cpu"), [*chosen, "--device", "cpu"])
+
+    def test_a_size_that_is_given_has_its_weights(self):
+        self.serve_weights()
+        for size, weights in (("tiny", "imagenet-v1-resnet18"), ("medium", "coco-v2"), ("auto", "imagenet-v1-resnet18")):
+            for words in (["--size", size], [f"--size={size}"]):
+                self.assertEqual(self.training(0, "--", *words), ["--init", weights, *words])
+        self.assertEqual(self.training(0, "--", "--size", "none"), ["--size", "none"])
 
     def test_options_about_the_network_choose_the_weights_too(self):
         self.serve_weights()
-        for option in (["--init", "none"], ["--size", "tiny"], ["--recipe", "atss"], ["--config", "x.json"]):
+        for option in (["--init", "none"], ["--recipe", "atss"], ["--config", "x.json"], ["--fpn-channels", "96"]):
             self.assertEqual(self.training(0, "--", *option), option)
+        self.assertEqual(self.training(0, "--weights", "coco-v2"), ["--init", "coco-v2"])
 
     def test_a_run_that_has_begun_keeps_its_weights(self):
         self.serve_weights()
         self.make("../out/run/config.json")
-        for init, size, wanted in (("", "tiny", []), ("a/b c.pt", "tiny", ["--init", "a/b c.pt", "--size", "auto"]),
+        for init, size, wanted in (("", "tiny", []), ('a/\\"b\\\\ c.pt', "tiny", ["--init", 'a/"b\\ c.pt', "--size", "auto"]),
                                    ("v2.pt", "none", ["--init", "v2.pt"])):
             (self.room / "out/run/config.json").write_text(f'{{\n    "size": "{size}",\n    "init": "{init}",\n}}\n')
             self.assertEqual(" ".join(self.training(0)), " ".join(wanted))
+        self.assertEqual(self.training(1, "--", "--overwrite"), ["--init", "coco-v2", "--overwrite"])
+        self.assertEqual(self.training(1, "--weights", "coco-v2"), ["--init", "coco-v2"])
+
+    def test_weights_that_are_damaged_begin_no_training(self):
+        self.serve_weights()
+        mirror, = self.room.glob("web/*.txt")
+        mirror.write_text(mirror.read_text().replace(" 2 ", " 3 "))
+        told = self.start(0)
+        self.assertEqual(told.returncode, 65, told.stderr)
+        self.assertIn("--init none starts from scratch", told.stderr)
+        self.assertNotIn("--init", (self.room / "calls").read_text())
 
     def test_weights_that_cannot_be_fetched_leave_a_training_from_scratch(self):
         for options in ([], ["--weights", "coco-v2"]):

@@ -49,8 +49,7 @@ EpochPlan::EpochPlan(const ImageIndex& index, const EpochPlanOptions& options, s
   group_by_aspect();
   if (options.shuffle != Shuffle::kGlobal) return;
   for (std::size_t i = draw_count_; i < places_.size(); ++i) {
-    const std::size_t repeated = i % draw_count_;
-    places_[i] = places_[first_place(0) + repeated];
+    places_[i] = places_[first_place(0) + i % draw_count_];
   }
 }
 

@@ -82,7 +82,7 @@ void declare_model(Cli& cli, TrainOptions& o) {
               .remark = "for the network; --init for its first weights, --resume for a checkpoint "
                         "to continue from"});
   cli.choice("norm", o.model.norm, kNorms,
-             "batch norm of the backbone [batch; detect with --init: frozen]",
+             "batch norm of the backbone [batch; detect with --init: frozen, by small batch]",
              {.modes = kDetect | kClassify});
   cli.on_off("sync-bn", o.model.sync_bn,
              "batch norm over the images of all ranks, not of each rank's own",
@@ -123,7 +123,7 @@ void declare_model(Cli& cli, TrainOptions& o) {
              {.least = 1, .most = kMostHeadConvs, .modes = kDetect});
   cli.option(
       "trainable-layers", o.model.trainable_layers, "0..5",
-      "backbone stages that are trained [5; detect with --init: 3]",
+      "backbone stages that are trained [5; detect with --init: 3, by small 5]",
       {.least = 0,
        .most = 5,
        .modes = kDetect | kClassify,
@@ -479,7 +479,7 @@ void declare_options(Cli& cli, TrainOptions& o) {
              "detect: a backbone, --fpn-channels, --head-convs, --min-side and --max-side for what "
              "is not given, instead of the recipe's; nano: for edge devices, with one anchor a "
              "location; medium: the defaults of these options; auto: on a CPU the largest that "
-             "fits the time, without --init, --backbone and --recipe; else none",
+             "fits the time, with --init or --backbone, if given, of that one; else none",
              {.modes = kDetect, .may_change = true});
   cli.choice("task", o.task, kTaskOptions,
              "detect: boxes with classes, a RetinaNet; classify: one class for each image");

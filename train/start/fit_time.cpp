@@ -37,19 +37,6 @@ struct Candidate {
 constexpr Candidate kCandidates[] = {
     {"small", 1, 5}, {"tiny", 1}, {"tiny", .75}, {"tiny", .5}, {"tiny", .375}};
 
-// Returns the mean of the padded images' pixels.
-double mean_pixels(const ImageIndex& index, const TrainOptions& options, const InputSides& sides) {
-  FrameRule rule = options.model_config(1).frame();
-  rule.min_side_px = sides.min_px;
-  rule.max_side_px = sides.max_px;
-  double pixels = 0;
-  for (const IndexEntry& image : index) {
-    const ImageSize padded = padded_size({image.width, image.height}, rule);
-    pixels += 1.0 * padded.width * padded.height;
-  }
-  return pixels / static_cast<double>(index.size());
-}
-
 InputSides scaled(const InputSides& own, double share) {
   constexpr int kStepPx = 32, kLeastPx = 64;
   const int min_px =
@@ -66,6 +53,25 @@ void apply_size(const std::string& name, TrainOptions& options, const Setter& se
 }
 
 }  // namespace
+
+double mean_pixels(const ImageIndex& index, const TrainOptions& options, const InputSides& sides) {
+  FrameRule rule = options.model_config(1).frame();
+  rule.min_side_px = sides.min_px;
+  rule.max_side_px = sides.max_px;
+  const int together = options.data.shuffle == Shuffle::kGlobal ? options.step_images() : 1;
+  const auto steps = std::max<std::size_t>(1, index.size() / static_cast<unsigned>(together));
+  double pixels = 0;
+  for (std::size_t first = 0; first < steps; ++first) {
+    ImageSize most;
+    int images = 0;
+    for (std::size_t i = first; i < index.size(); i += steps, ++images) {
+      const ImageSize padded = padded_size({index[i].width, index[i].height}, rule);
+      most = {std::max(most.width, padded.width), std::max(most.height, padded.height)};
+    }
+    pixels += 1.0 * images * most.width * most.height;
+  }
+  return pixels / static_cast<double>(index.size());
+}
 
 double steps_between_validations(const TrainOptions& options, std::int64_t epoch_steps) {
   const int epochs = options.validation.every_epochs;
@@ -127,9 +133,9 @@ double TimeFit::pixels() const {
 
 std::string TimeFit::choose_size() {
   const bool has_backbone = cli.given(options.model.backbone) || !options.from_scratch();
-  const bool is_open = cli.given(options.model.size) ? !start.has_detector : !has_backbone;
+  const bool may_choose = cli.given(options.model.size) ? !start.has_detector : !has_backbone;
   const bool chooses = options.model.size == kAutoSize && options.recipe == kAutoRecipe &&
-                       !options.classifies() && options.data.synthetic == 0 && is_open;
+                       !options.classifies() && options.data.synthetic == 0 && may_choose;
   if (options.model.size == kAutoSize) cli.reopen(options.model.size);
   const Setter set = cli.data_setter({});
   const bool has_length = options.length.epochs || options.length.steps;
@@ -194,8 +200,8 @@ std::string TimeFit::choose_size() {
     if (seen >= wanted * one.images) break;
   }
   if (chosen == nullptr) {
-    throw Error(ErrorKind::kUsage, cat("--size auto: no size has ", options.model.backbone),
-                "give --size none");
+    throw Error(ErrorKind::kUsage, cat("--size auto: none for a CPU has ", options.model.backbone),
+                "give --size none, or a size by its name");
   }
   cli.decide(options.model.size, chosen->size);
   apply_size(chosen->size, options, set);

@@ -20,6 +20,10 @@ inline double forward_share(Precision precision) {
   return precision == Precision::kFp32 ? .4 : .8;
 }
 
+// Returns the mean pixels of an image of `index`, resized to `sides` and padded: to the largest of
+// its step where --shuffle global mixes all images, else to its own kind.
+double mean_pixels(const ImageIndex& index, const TrainOptions& options, const InputSides& sides);
+
 // Returns the steps from one validation to the next; a huge number where only the end has one.
 double steps_between_validations(const TrainOptions& options, std::int64_t epoch_steps);
 
@@ -36,9 +40,10 @@ bool use_free_cores(const TrainOptions& options, const Job& job);
 
 // References must outlive this. Rank 0.
 struct TimeFit {
-  // Decides, for a detector that begins from scratch on a CPU without a recipe, a backbone or a
-  // size, the size, the images of a step and the image size, which must be known before the rest of
-  // the defaults. Returns a note, or "".
+  // Decides, for a detector that begins on a CPU without a recipe or a size, the size, the images
+  // of a step and the image size, which must be known before the rest of the defaults. With a
+  // backbone, by --backbone or --init, only --size auto does so, among the sizes that have it.
+  // Returns a note, or "". Throws kUsage where none has it.
   std::string choose_size();
   // Decides the precision. Returns a note, or "".
   std::string choose_precision();
@@ -50,7 +55,7 @@ struct TimeFit {
   // Measures on small images, in all precisions that are open, then at the images' own mean of
   // `pixels` where that is short and an image may take `most_image_s`.
   StepSpeed measure(TrainOptions tried, double pixels, double most_image_s = 1e9) const;
-  double pixels() const;  // of a padded image, the mean
+  double pixels() const;  // mean_pixels() of the run
 
   Cli& cli;
   TrainOptions& options;

@@ -301,5 +301,24 @@ TEST(FittingSteps, AreAsManyAsFitWithTheValidationsBetweenThem) {
   EXPECT_EQ(fitting_steps(109, 2, 9, steps_between_validations(at_end, 7)), 50);
 }
 
+// Portraits and landscapes in one step are padded to squares.
+TEST(MeanPixels, CountWhatAStepOfMixedImagesIsPaddedTo) {
+  ImageIndex index;
+  for (int i = 0; i < 8; ++i) {
+    IndexEntry entry;
+    std::tie(entry.width, entry.height) = i % 2 == 0 ? std::pair(640, 320) : std::pair(320, 640);
+    index.push_back(entry);
+  }
+  TrainOptions options;
+  options.length.images_per_step = 4;
+  const InputSides sides = {.min_px = 160, .max_px = 320};
+  EXPECT_EQ(mean_pixels(index, options, sides), 160 * 320);
+  options.data.shuffle = Shuffle::kGlobal;
+  options.length.images_per_step = 8;
+  EXPECT_EQ(mean_pixels(index, options, sides), 320 * 320);
+  options.length.images_per_step = 100;  // more than there are
+  EXPECT_EQ(mean_pixels(index, options, sides), 320 * 320);
+}
+
 }  // namespace
 }  // namespace retina
