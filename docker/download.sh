@@ -89,7 +89,7 @@ download() {  # FILE BYTES SHA256 PATH
     curl --fail --location "$progress" --continue-at - --connect-timeout 20 --speed-limit 1000 \
       --speed-time 60 --output "$part" "$url/$file" || code=$?
     case $code in
-      0 | 5 | 18 | 28 | 35 | 52 | 55 | 56 | 92) ;;  # a line that breaks: what came is kept
+      0 | 5 | 6 | 7 | 18 | 28 | 35 | 52 | 55 | 56 | 92) ;;  # a line that breaks: what came is kept
       33) rm -f "$part" ;;                         # this server cannot continue
       *) explain_curl "$code" "$file" "$path" ;;
     esac

@@ -127,7 +127,7 @@ class RetinaRun(unittest.TestCase):
         self.calls(1, "--", "--init", "imagenet-v2")
         self.assertEqual((self.room / "calls.retina-train").read_text(), f"{self.room}/data/weights\n")
         with unittest.mock.patch.dict(os.environ, RETINA_WEIGHTS="/own"):
-            self.calls(1)
+            self.calls(1, "--", "--init", "none")
         self.assertEqual((self.room / "calls.retina-train").read_text(), "/own\n")
 
     def test_images_that_are_no_jpegs_are_converted(self):
@@ -193,9 +193,10 @@ class RetinaRun(unittest.TestCase):
         self.assertIn(f"error: {own}: holds no data set of COCO, YOLO,", self.refusal(66))
 
     def test_an_error_of_coco_pack_says_where_its_options_go(self):
-        for code in (65, 78):
+        for code, hint in ((64, "coco-pack's options go after --pack .*PACK_OPTIONS"), (74, "the same command again continues"),
+                           (78, "--pack --overwrite -- --overwrite")):
             (self.room / "coco-pack").write_text(f"#!/bin/sh\nexit {code}\n")
-            self.assertRegex(self.refusal(code), "coco-pack's options go after --pack .*PACK_OPTIONS.*OUT=")
+            self.assertRegex(self.refusal(code), hint)
 
     def test_an_error_of_retina_train_says_where_its_options_go(self):
         (self.room / "retina-train").write_text("#!/bin/sh\nexit 78\n")
@@ -273,13 +274,28 @@ class RetinaRun(unittest.TestCase):
         self.assertEqual(self.training(1, "--", "--overwrite"), ["--init", "coco-v2", "--overwrite"])
         self.assertEqual(self.training(1, "--weights", "coco-v2"), ["--init", "coco-v2"])
 
+    def test_weights_of_which_a_part_has_come_are_waited_for(self):
+        self.make("../out/weights/.download/resnet18.pth.part")
+        told = self.start(0)
+        self.assertEqual(told.returncode, 69, told.stderr)
+        self.assertIn("the same command again goes on", told.stderr)
+
+    def test_weights_beside_the_data_are_taken_and_others_kept_out(self):
+        self.serve_weights()
+        name = (self.room / "web/table.txt").read_text().split()[5].replace(".pth", ".pt")
+        for names, wanted in (["weights/own.pt"], "out"), ([f"weights/{name}"], "data"):
+            self.make(*names)
+            (self.room / "data" / names[0]).write_text("weights")
+            self.training(0)
+            self.assertEqual((self.room / "calls.retina-train").read_text().strip(), f"{self.room}/{wanted}/weights")
+
     def test_weights_that_are_damaged_begin_no_training(self):
         self.serve_weights()
         mirror, = self.room.glob("web/*.txt")
         mirror.write_text(mirror.read_text().replace(" 2 ", " 3 "))
         told = self.start(0)
         self.assertEqual(told.returncode, 65, told.stderr)
-        self.assertIn("--init none starts from scratch", told.stderr)
+        self.assertIn("with -- --init none from scratch", told.stderr)
         self.assertNotIn("--init", (self.room / "calls").read_text())
 
     def test_weights_that_cannot_be_fetched_leave_a_training_from_scratch(self):

@@ -319,7 +319,7 @@ void open_run(Job& job) {
   }
   if (options.checkpoints.overwrite) job.dir->clear();
   job.dir->remove_leftovers();
-  job.dir->write_config(config);
+  if (finished(job).empty()) job.dir->write_config(config);  // the options of what it does
   job.dir->write_index();
 }
 
