@@ -90,7 +90,7 @@ download() {  # FILE BYTES SHA256 PATH
       --speed-time 60 --output "$part" "$url/$file" || code=$?
     case $code in
       0 | 5 | 6 | 7 | 18 | 28 | 35 | 52 | 55 | 56 | 92) ;;  # a line that breaks: what came is kept
-      33) rm -f "$part" ;;                         # this server cannot continue
+      33) rm -f "$part" ;;                                 # this server cannot continue
       *) explain_curl "$code" "$file" "$path" ;;
     esac
     if [ "$(size_of "$part")" -gt "$before" ]; then stalled=0; else stalled=$((stalled + 1)); fi

@@ -179,8 +179,7 @@ struct TrainOptions {
   std::string judge() const;        // option that needs validations; "": none
   bool watches_validation() const;  // true if AP or top-1 steers the learning rate
   // Returns true for a detector with --init: norms and early layers stay frozen, as torchvision's,
-  // where no option or recipe says otherwise.
-  // A classifier learns all anew.
+  // where no option or recipe says otherwise. A classifier learns all anew.
   bool freezes() const { return !from_scratch() && !classifies(); }
   Norm norm_kind() const { return model.norm.value_or(freezes() ? Norm::kFrozen : Norm::kBatch); }
   int min_side() const {
