@@ -14,6 +14,7 @@
 #include "shared/base/file.h"
 #include "shared/base/file_spelling.h"
 #include "shared/base/image_folder.h"
+#include "shared/base/log.h"
 #include "shared/base/printable.h"
 
 namespace retina {
@@ -165,6 +166,7 @@ class VocSelection {
   }
 
   const std::string& folder() const { return folder_; }
+  bool has_all() const { return !lines_; }
   bool has(const std::string& xml) const { return !lines_ || line_of_.contains(stem_of(xml)); }
 
   // Throws when the list has a line without its file among `xml_names`.
@@ -216,11 +218,28 @@ class VocReader {
     }
     classes_.set_ids(source_, files_, out_);
     report_difficult(source_.path, difficult_count_);
+    if (selection.has_all()) report_unlabelled(xml_names);
     read_image_sizes(source_, out_);
     return std::move(out_);
   }
 
  private:
+  // A folder that is labelled in part looks like a whole one.
+  void report_unlabelled(const std::vector<std::string>& xml_names) const {
+    std::set<std::string> labelled;
+    for (const auto& [image, xml] : xml_of_) labelled.insert(std::filesystem::path(image).stem());
+    for (const std::string& xml : xml_names) labelled.insert(last_part(stem_of(xml)));
+    std::vector<std::string> left;
+    for (const std::string& name : files_below(source_.images)) {
+      const bool has_label = labelled.contains(std::filesystem::path(name).stem());
+      if (is_image_name(name) && !has_label) left.push_back(escaped(name));
+    }
+    if (left.empty()) return;
+    log_info(source_.images, ": ", counted(left.size(), "image"), " without an XML file (",
+             left.front(), left.size() > 1 ? ", ...)" : ")", left.size() > 1 ? " are" : " is",
+             " left out; where they show no object, an XML file without <object> says so");
+  }
+
   // Returns <filename>, or where there is none the XML file's name without its ending, which the
   // image folder does not need. Images may lie in folders as their XML files do.
   std::string image_of(const VocFile& file, const std::string& xml_name) const {

@@ -272,23 +272,14 @@ std::string instances_to_json(const Instances& instances, std::string_view descr
   }
   json.key("images").begin_array();
   for (const ImageInfo& image : instances.images) {
-    json.begin_object()
-        .field("id", image.id)
-        .field("file_name", image.file_name)
-        .field("width", image.width)
-        .field("height", image.height)
-        .end_object();
+    json.begin_object().field("id", image.id).field("file_name", image.file_name);
+    json.field("width", image.width).field("height", image.height).end_object();
   }
   json.end_array().key("annotations").begin_array();
   for (const Annotation& annotation : instances.annotations) {
-    json.begin_object()
-        .field("id", annotation.id)
-        .field("image_id", annotation.image_id)
-        .field("category_id", annotation.category_id)
-        .list("bbox", annotation.bbox)
-        .field("area", annotation.area)
-        .field("iscrowd", annotation.iscrowd ? 1 : 0)
-        .end_object();
+    json.begin_object().field("id", annotation.id).field("image_id", annotation.image_id);
+    json.field("category_id", annotation.category_id).list("bbox", annotation.bbox);
+    json.field("area", annotation.area).field("iscrowd", annotation.iscrowd ? 1 : 0).end_object();
   }
   json.end_array().key("categories").begin_array();
   for (const Category& category : instances.categories) {

@@ -50,20 +50,15 @@ void write_counts(JsonWriter& json, const Manifest& manifest) {
   const ManifestCounts& counts = manifest.counts;
   json.key("counts").begin_object().field("images", counts.images);
   if (manifest.task == Task::kDetection) {
-    json.field("boxes", counts.boxes)
-        .field("crowds", counts.crowds)
-        .field("degenerate", counts.degenerate)
-        .field("trainable", counts.trainable)
-        .field("images_without_boxes", counts.images_without_boxes);
+    json.field("boxes", counts.boxes).field("crowds", counts.crowds);
+    json.field("degenerate", counts.degenerate).field("trainable", counts.trainable);
+    json.field("images_without_boxes", counts.images_without_boxes);
   }
-  json.field("rescaled", counts.rescaled)
-      .field("converted", counts.converted)
-      .field("quarantined", counts.quarantined);
+  json.field("rescaled", counts.rescaled).field("converted", counts.converted);
+  json.field("quarantined", counts.quarantined);
   if (manifest.options.tile) {
-    json.field("tiled_images", counts.tiled_images)
-        .field("whole_boxes", counts.whole_boxes)
-        .field("partial", counts.partial)
-        .field("cut", counts.cut);
+    json.field("tiled_images", counts.tiled_images).field("whole_boxes", counts.whole_boxes);
+    json.field("partial", counts.partial).field("cut", counts.cut);
   }
   json.end_object();
   if (manifest.task == Task::kClassification) return;
@@ -250,13 +245,9 @@ void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
       .field("part", options.part)
       .field("pack_part", options.pack_part);
   if (options.tile) {
-    json.key("tile")
-        .begin_object()
-        .field("side_px", options.tile->side_px)
-        .field("overlap", options.tile->overlap)
-        .field("visibility", options.tile->visibility)
-        .field("empty", options.tile->empty)
-        .end_object();
+    const TileRule& tile = *options.tile;
+    json.key("tile").begin_object().field("side_px", tile.side_px).field("overlap", tile.overlap);
+    json.field("visibility", tile.visibility).field("empty", tile.empty).end_object();
   }
 }
 

@@ -256,6 +256,8 @@ TEST_F(SeveralSets, ValidationWithoutABoxIsToldAndJudgesNothing) {
     expect_refusal(run_process(words), 78,
                    {cat(judge[0], ": no image of ", empty, " has a box to judge by")});
   }
+  expect_refusal(run_process(command({empty}, "unlabelled", 1)), 65,
+                 {cat(empty, ": no image has a box to train on")});
 }
 
 TEST_F(SeveralSets, OfTilesAndOfWholeImagesAreRefusedByName) {

@@ -18,7 +18,7 @@ using Xml = std::map<std::string, std::string>;
 
 // A VOC set of files with these contents behind <annotation>, and images of these names.
 struct SmallVoc : SmallSource {
-  explicit SmallVoc(const Xml& xml, const std::vector<std::string>& images = {"a.jpg", "b.jpg"})
+  explicit SmallVoc(const Xml& xml, const std::vector<std::string>& images = {"a.jpg"})
       : SmallSource(AnnotationFormat::kVoc, "xml") {
     for (const auto& [name, text] : xml) {
       write("xml/" + name, "<annotation>" + text + "</annotation>\n");
@@ -85,6 +85,15 @@ TEST(Voc, GoesByTheNameOfTheXmlFileWhereThereIsNoOther) {
     EXPECT_THAT(file_names(set.read()), ElementsAre("a", "b", "sub/c.jpg", "sub/d"));
     EXPECT_THAT(set.log(), IsEmpty());
   }
+}
+
+TEST(Voc, ImagesWithoutAnXmlFileAreTold) {
+  const Xml one{{"a.xml", "<filename>a.jpg</filename>" + object("owl")}};
+  const SmallVoc set(one, {"a.jpg", "b.jpg", "sub/c.PNG", "notes.txt"});
+  EXPECT_THAT(file_names(set.read()), ElementsAre("a.jpg"));
+  EXPECT_THAT(set.log(),
+              HasSubstr("images: 2 images without an XML file (b.jpg, ...) are left out"));
+  EXPECT_THAT(SmallVoc(one).log(), IsEmpty());
 }
 
 TEST(Voc, ObjectsNeedAnUprightBoxOfTheirOwn) {

@@ -128,6 +128,13 @@ TrainingData::TrainingData(const TrainOptions& options) {
       train->ignored_boxes += manifest.counts.degenerate;
       train->fingerprint += cat(train->fingerprint.empty() ? "" : "+", manifest_hash(manifest));
     }
+    const bool has_box =
+        std::any_of(train_shards.begin(), train_shards.end(),
+                    [](const ShardSet& set) { return set.manifest().counts.trainable > 0; });
+    if (!options.classifies() && !has_box) {
+      throw Error(ErrorKind::kData, cat(data.train.front(), ": no image has a box to train on"),
+                  "label objects, or give --annotations those that are labelled, and pack again");
+    }
   }
   // The validation set must fit the task, the classes and the options that judge by its metric.
   if (!options.validation.shards.empty()) {
