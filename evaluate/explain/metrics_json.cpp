@@ -21,12 +21,9 @@ void write_error_split(const ErrorSplit& split, std::uint32_t detection_limit, J
   json.key("kinds").begin_array();
   for (std::size_t i = 0; i < kFaultKindCount; ++i) {
     const ErrorSplit::Kind& one = split.kinds[i];
-    json.begin_object()
-        .field("kind", fault_name(static_cast<FaultKind>(i)))
-        .field("count", one.count)
-        .field("ignored", one.ignored)
-        .field("ap_cost", one.ap_cost)
-        .end_object();
+    json.begin_object().field("kind", fault_name(static_cast<FaultKind>(i)));
+    json.field("count", one.count).field("ignored", one.ignored);
+    json.field("ap_cost", one.ap_cost).end_object();
   }
   json.end_array();
   json.field("false_positive_cost", split.false_positive_cost)
@@ -75,12 +72,9 @@ void write_file_names(const std::map<std::int64_t, std::string>& file_names, Jso
 }
 
 void write_image(const ShownImage& shown, JsonWriter& json) {
-  json.begin_object()
-      .field("image_id", shown.image.id)
-      .field("file_name", shown.image.file_name)
-      .field("width", shown.image.width)
-      .field("height", shown.image.height)
-      .field("ap_lost", shown.ap_lost);
+  const ImageInfo& image = shown.image;
+  json.begin_object().field("image_id", image.id).field("file_name", image.file_name);
+  json.field("width", image.width).field("height", image.height).field("ap_lost", shown.ap_lost);
   json.key("truths").begin_array();
   for (const ShownImage::Object& one : shown.truths) {
     json.begin_object().field("id", one.id).field("category_id", one.category_id);
@@ -126,12 +120,8 @@ void write_curves(JsonWriter& json, const ClassMetrics& one) {
 void write_class_explanation(const ClassExplanation& explanation, JsonWriter& json) {
   json.key("best_threshold");
   if (const auto& best = explanation.best_threshold) {
-    json.begin_object()
-        .field("score", best->score)
-        .field("f1", best->f1)
-        .field("precision", best->precision)
-        .field("recall", best->recall)
-        .end_object();
+    json.begin_object().field("score", best->score).field("f1", best->f1);
+    json.field("precision", best->precision).field("recall", best->recall).end_object();
   } else {
     json.null();
   }
@@ -169,11 +159,11 @@ std::string numbers_json(const CocoMetrics& metrics, const Explanation& explanat
   json.field("count_best", std::int64_t{metrics.detection_limit})
       .field("image_count", metrics.image_count)
       .field("object_count", metrics.object_count)
-      .field("detection_count", metrics.detection_count)
-      .field("unknown_category_count", metrics.unknown_category_count)
-      .field("low_score_count", metrics.low_score_count)
-      .field("empty_box_count", metrics.empty_box_count)
-      .field("quarantined_count", metrics.quarantined_count);
+      .field("detection_count", metrics.detection_count);
+  json.field("unknown_category_count", metrics.unknown_category_count);
+  json.field("low_score_count", metrics.low_score_count);
+  json.field("empty_box_count", metrics.empty_box_count);
+  json.field("quarantined_count", metrics.quarantined_count);
   json.key("per_class").begin_array();
   for (std::size_t label = 0; label < metrics.per_class.size(); ++label) {
     write_class(metrics.per_class[label], explanation.per_class.at(label), metrics.detection_limit,

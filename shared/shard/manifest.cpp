@@ -234,16 +234,12 @@ void check_hash(std::string_view text, const std::string& name) {
 }  // namespace
 
 void write_manifest_options(JsonWriter& json, const ManifestOptions& options) {
-  json.field("shard_size_bytes", options.shard_size_bytes)
-      .field("max_side_px", options.max_side_px)
-      .field("quality", options.quality)
-      .field("encoding", word_of(kImageEncodings, options.encoding))
-      .field("convert", options.convert)
-      .field("exif", word_of(kExifPolicies, options.exif))
-      .field("check", word_of(kImageChecks, options.check))
-      .field("stretch", options.stretch)
-      .field("part", options.part)
-      .field("pack_part", options.pack_part);
+  json.field("shard_size_bytes", options.shard_size_bytes);
+  json.field("max_side_px", options.max_side_px).field("quality", options.quality);
+  json.field("encoding", word_of(kImageEncodings, options.encoding));
+  json.field("convert", options.convert).field("exif", word_of(kExifPolicies, options.exif));
+  json.field("check", word_of(kImageChecks, options.check)).field("stretch", options.stretch);
+  json.field("part", options.part).field("pack_part", options.pack_part);
   if (options.tile) {
     const TileRule& tile = *options.tile;
     json.key("tile").begin_object().field("side_px", tile.side_px).field("overlap", tile.overlap);

@@ -248,6 +248,9 @@ std::string finished(const Job& job) {
   return schedule.ended_early() ? "a higher --stop-at-ap continues it" : "";
 }
 
+// Passes over the images from which on small changes of them find more: docs/measurements.md.
+constexpr std::int64_t kLearnedByHeart = 20;
+
 std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& job) {
   const TrainingData& data = *job.data;
   const ImageIndex& index = data.source->index();
@@ -297,6 +300,17 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
   if (options.loss.assigner == Assigner::kAtss) add(about_small_boxes(box_sizes(options, data)));
   add(time.choose_precision());
   add(time.choose_length(plan));
+  auto& augment = options.data.augment.items;
+  if (options.recipe == kSmallRecipe && !cli.given(augment)) {
+    const std::int64_t seen = options.total_steps(start.steps_per_epoch) / start.steps_per_epoch;
+    const bool was = start.before && cli.stored(augment, *start.before) == "light";
+    if (was || (!start.before && seen >= kLearnedByHeart)) {
+      cli.decide(augment, std::vector<std::string>{"light"});
+    }
+    if (!start.before && !augment.empty()) {
+      add(cat("--augment light, chosen because each image is seen ", seen, " times"));
+    }
+  }
   return notes;
 }
 
