@@ -54,10 +54,8 @@ void write_worst(const WorstImages& worst, JsonWriter& json) {
 }
 
 void write_suspect(const Suspect& suspect, JsonWriter& json) {
-  json.begin_object()
-      .field("why", suspect_name(suspect.kind))
-      .field("image_id", suspect.image_id)
-      .field("file_name", suspect.file_name);
+  json.begin_object().field("why", suspect_name(suspect.kind));
+  json.field("image_id", suspect.image_id).field("file_name", suspect.file_name);
   write_optional(json, "annotation_id", suspect.annotation_id);
   write_optional(json, "category_id", suspect.category_id);
   write_optional(json, "found_category_id", suspect.found_category_id);

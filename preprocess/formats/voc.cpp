@@ -231,13 +231,13 @@ class VocReader {
     for (const std::string& xml : xml_names) labelled.insert(last_part(stem_of(xml)));
     std::vector<std::string> left;
     for (const std::string& name : files_below(source_.images)) {
-      const bool has_label = labelled.contains(std::filesystem::path(name).stem());
-      if (is_image_name(name) && !has_label) left.push_back(escaped(name));
+      const std::string stem = std::filesystem::path(name).stem();
+      if (is_image_name(name) && !labelled.contains(stem)) left.push_back(escaped(name));
     }
     if (left.empty()) return;
-    log_info(source_.images, ": ", counted(left.size(), "image"), " without an XML file (",
-             left.front(), left.size() > 1 ? ", ...)" : ")", left.size() > 1 ? " are" : " is",
-             " left out; where they show no object, an XML file without <object> says so");
+    log_info(source_.images, ": ", counted(left.size(), "image"),
+             " left out without an XML file (first: ", left.front(),
+             "); where they show no object, one without <object> says so");
   }
 
   // Returns <filename>, or where there is none the XML file's name without its ending, which the

@@ -91,8 +91,7 @@ TEST(Voc, ImagesWithoutAnXmlFileAreTold) {
   const Xml one{{"a.xml", "<filename>a.jpg</filename>" + object("owl")}};
   const SmallVoc set(one, {"a.jpg", "b.jpg", "sub/c.PNG", "notes.txt"});
   EXPECT_THAT(file_names(set.read()), ElementsAre("a.jpg"));
-  EXPECT_THAT(set.log(),
-              HasSubstr("images: 2 images without an XML file (b.jpg, ...) are left out"));
+  EXPECT_THAT(set.log(), HasSubstr("images: 2 images left out without an XML file (first: b.jpg)"));
   EXPECT_THAT(SmallVoc(one).log(), IsEmpty());
 }
 

@@ -130,9 +130,9 @@ void declare_options(Cli& cli, AugmentChoice& choice) {
   cli.option(
       "augment", choice.items, "SET,NAME=VALUE,...",
       cat("random changes of images; the set is one of ", words_of(kAugments),
-          " [flip; classify: crop]. crop: mirror and random resized crops; light: mirror, colours, "
-          "small rotations, shifts and shears; strong: mirror, colours, scales 0.1 to 2 with "
-          "crops. A detail replaces the set's: flip and vertical-flip, probabilities of a mirror; "
+          " [flip, by small light; classify: crop]. crop: mirror and random resized crops; light: "
+          "mirror, colours, small rotations, shifts and shears; strong: mirror, colours, scales "
+          "0.1 to 2, crops. A detail replaces the set's: flip and vertical-flip, probabilities; "
           "rotation and shear (radians), translation (share of the sides), brightness, hue "
           "(turns), up to this, either way; scale=LOW:HIGH about the middle; "
           "scale-jitter=LOW:HIGH, a smaller image or a crop of a larger one; crop=LOW:HIGH, a part "
