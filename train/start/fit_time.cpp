@@ -35,7 +35,7 @@ struct Candidate {
   double images = 1;  // what it wants to see, over the least
 };
 constexpr Candidate kCandidates[] = {
-    {"small", 1, 5}, {"tiny", 1}, {"tiny", .75}, {"tiny", .5}, {"tiny", .375}};
+    {"small", 1, 25}, {"tiny", 1}, {"tiny", .75}, {"tiny", .5}, {"tiny", .375}};
 
 InputSides scaled(const InputSides& own, double share) {
   constexpr int kStepPx = 32, kLeastPx = 64;
