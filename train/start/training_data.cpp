@@ -133,7 +133,7 @@ TrainingData::TrainingData(const TrainOptions& options) {
                     [](const ShardSet& set) { return set.manifest().counts.trainable > 0; });
     if (!options.classifies() && !has_box) {
       throw Error(ErrorKind::kData, cat(data.train.front(), ": no image has a box to train on"),
-                  "label objects, or give --annotations those that are labelled, and pack again");
+                  "label objects, then pack the set again");
     }
   }
   // The validation set must fit the task, the classes and the options that judge by its metric.
