@@ -53,8 +53,10 @@ endif()
 # Nothing that libretina_mpi.so alone loads: Open MPI is the machine's own, whose mpirun starts the ranks.
 set(loading coco-pack retina-train retina-eval retina-convert retina_eval_model)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
-# The pages, as they link to each other.
-file(GLOB pages RELATIVE ${CMAKE_SOURCE_DIR} *.md docs/*.md jobs/*/README.md shared/*/FORMAT.md tests/support/readme/*.jpg)
+# The pages and what they link to, in the same folders.
+file(GLOB pages RELATIVE ${CMAKE_SOURCE_DIR} *.md docs/*.md jobs/*/README.md shared/*/FORMAT.md tests/support/readme/*.jpg
+     docker/*.conf docker/ssh*_config docker/serve.Dockerfile docs/site/build.py jobs/*.toml shared/image/warp.h
+     tests/bench/serving/serving.py train/monitor/metrics_log.h)
 foreach(room convert docker evaluate jobs preprocess python tests train)
   list(APPEND pages ${room}/README.md)
 endforeach()

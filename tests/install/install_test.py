@@ -82,6 +82,13 @@ class InstalledPrograms(unittest.TestCase):
         if cache("RETINA_WITH_CUDA") == "ON":
             self.assertEqual(label("Dockerfile"), expression)
 
+    def test_each_link_of_a_page_leads_somewhere(self):
+        pages = list((self.prefix / "share/doc/retina-batch").rglob("*.md"))
+        self.assertIn("README.md", [page.name for page in pages])
+        for page in pages:
+            for target in re.findall(r"\]\(([^)\s:#]+)[)#]", page.read_text()):
+                self.assertTrue((page.parent / target).exists(), f"{page}: {target}")
+
     def test_a_library_without_its_licence_is_not_installed(self):
         (self.folder / "dpkg-query").write_text("#!/bin/sh\nexit 1\n")
         (self.folder / "dpkg-query").chmod(0o755)
