@@ -149,10 +149,7 @@ int publish(const EvalOptions& options, const Cli& cli, const EvaluationFolder& 
 
   const std::string summary =
       metrics.object_count == 0 ? no_truth_text(metrics) : coco_summary_text(metrics);
-  std::string sentence;
-  if (metrics.image_count <= static_cast<std::int64_t>(kMostResampledImages)) {
-    sentence = verdict(verdict_facts(metrics, scored.boxes));
-  }
+  const std::string sentence = verdict(verdict_facts(metrics, scored.boxes));
   Page page{.title = kEvaluationTitle,
             .subtitle = sentence.empty() ? scored.subject : cat(sentence, ". ", scored.subject),
             .summary = summary,

@@ -246,8 +246,12 @@ StepLoaderInput TrainingRun::loading() const {
 }
 
 bool TrainingRun::is_pace_due() const {
-  return !options.length.time.empty() && state.step() - pace_.begin_step >= kPaceSteps &&
-         now_seconds() - pace_.begin_s >= kPaceShare * pace_.left_s;
+  const std::int64_t made = state.step() - pace_.begin_step;
+  // The run may be so much faster than it was measured that it ends before its time is due.
+  const bool is_half =
+      2 * made >= std::max<std::int64_t>(kLeastTimedSteps, state.total_steps() - pace_.begin_step);
+  const bool is_time = now_seconds() - pace_.begin_s >= kPaceShare * pace_.left_s;
+  return !options.length.time.empty() && (is_half || (made >= kPaceSteps && is_time));
 }
 
 bool TrainingRun::finish_epoch() {
@@ -275,7 +279,7 @@ std::int64_t TrainingRun::steps_in_time() {
   pace_.begin_step = state.step();
   if (validation_ && pace_.validation_steps == 0) {  // none has been timed yet
     pace_.validation_steps = forward_share(options.compute.precision) / options.step_images() *
-                             static_cast<double>(job.data->validation->index().size());
+                             static_cast<double>(job.data->validated_images(options));
   }
   const double period = steps_between_validations(options, state.steps_per_epoch());
   const double fitting = fitting_steps(pace_.left_s - (now_seconds() - job.begun_s), pace_.step_s,
@@ -346,15 +350,15 @@ void TrainingRun::report_validation() {
       if (error.kind() != ErrorKind::kInterrupted) throw;  // the page then has no images
     }
     monitor.add_validation(metrics, std::move(result.classes), std::move(gallery));
-    if (state.at_end()) {
-      if (const auto facts = validation_->verdict_facts()) verdict_ = monitor.conclude(*facts);
-    }
   }
   communicator.broadcast(&judged, 1, ElementType::kFloat64, 0);
   // A validation that is due only because the run ends decides nothing: a longer run would not have
   // it.
   if (is_scheduled_validation()) log_plateau(state.schedule.add_validation(judged));
   if (!communicator.is_root()) return;
+  if (state.at_end()) {
+    if (const auto facts = validation_->verdict_facts()) verdict_ = monitor.conclude(*facts);
+  }
   const std::string& metric = shown_metrics(options.task).front().first;
   if (reached_goal_) {
     log_info(metric, " has reached ", shortest(options.schedule.rule.stop_at), ", --stop-at-ap");
@@ -449,9 +453,11 @@ void TrainingRun::end(bool stopped) {
   monitor.finish_progress();
   monitor.write_report();
   if (!stopped) return;
-  log_warning(
-      "stopped by signal ", stop_signal(), " after step ", state.step(),
-      job.dir && has_begun ? " with a checkpoint; run the same command again to continue" : "");
+  log_warning("stopped by signal ", stop_signal(), " after step ", state.step(),
+              !job.dir || !has_begun ? ""
+              : options.checkpoints.overwrite
+                  ? " with a checkpoint; the same command without --overwrite continues"
+                  : " with a checkpoint; run the same command again to continue");
 }
 
 }  // namespace retina

@@ -62,6 +62,7 @@ TEST(GuardRails, EndsEarlyWhenTheApStaysAndIsThenFinished) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("early stop: AP has not improved in 2 validations"));
   EXPECT_EQ(steps_logged(job / "run"), 6) << "three epochs of two steps";
+  EXPECT_THAT(result.out, HasSubstr("; next: ")) << "a verdict, as any end has";
   const ProcessResult again = run_process(command);
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("already finished"));

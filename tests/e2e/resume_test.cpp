@@ -76,6 +76,10 @@ TEST(Resume, KeepsWhatATimedRunHasDecidedAndEndsItInANewTime) {
   EXPECT_GT(steps_logged(run), before);
   EXPECT_LT(steps_logged(run), before + kMoreSteps);
   EXPECT_EQ(metric_lines(run, "step_ms").back().root().at("images").as_int(), 4);
+  // The run has steps of 4 images, which five ranks cannot share.
+  const ProcessResult shared = run_process(under_mpirun(5, command));
+  EXPECT_EQ(shared.exit_code, 78);
+  EXPECT_THAT(shared.err, HasSubstr("too few for 5 ranks"));
   // Steps that are given count, whatever the time was.
   const std::int64_t wanted = steps_logged(run) + 2;
   const auto time = std::find(command.begin(), command.end(), "--for");
@@ -84,6 +88,29 @@ TEST(Resume, KeepsWhatATimedRunHasDecidedAndEndsItInANewTime) {
   const ProcessResult longer = run_process(command);
   ASSERT_EQ(longer.exit_code, 0) << longer.err;
   EXPECT_EQ(steps_logged(run), wanted);
+}
+
+// 26 epochs are what a run of no length has.
+TEST(Resume, EndsARunOfGivenEpochsInAGivenTime) {
+  const Job job;
+  const std::string run = job / "run";
+  std::vector<std::string> command =
+      joined({"retina-train", "--train", job.train_shards(), "--output", run},
+             words("--size tiny --min-side 64 --max-side 96 --epochs 1000 --steps-per-epoch 1 "
+                   "--compute-threads 1 --threads 1 --device cpu"));
+  ChildProcess child(command);
+  ASSERT_TRUE(child.run_until([&] { return steps_logged(run) >= 27; }, 120));
+  child.signal(SIGTERM);
+  const ProcessResult stopped = child.wait();
+  ASSERT_EQ(stopped.exit_code, 75) << stopped.err;
+  const std::int64_t before = steps_logged(run);
+  const auto epochs = std::find(command.begin(), command.end(), "--epochs");
+  *epochs = "--for";
+  *(epochs + 1) = "2s";
+  const ProcessResult finished = run_process(command);
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_GT(steps_logged(run), before);
+  EXPECT_LT(steps_logged(run), 1000);
 }
 
 // Every step ends an epoch here, so the stop comes between an epoch's last step and its end.

@@ -80,6 +80,7 @@ class RetinaRun(unittest.TestCase):
         self.assertEqual(self.ranks_of_training(3), 3)
         self.assertEqual(self.ranks_of_training(8, "--most-ranks", "4"), 4)
         self.assertEqual(self.ranks_of_training(1, "--most-ranks", "4"), 1)
+        self.assertEqual(self.ranks_of_training(3, "--", "--device", "cpu"), 1)
 
     def test_one_rank_starts_where_there_is_no_gpu(self):
         self.assertEqual(self.ranks_of_training(0), 1)
@@ -186,6 +187,11 @@ class RetinaRun(unittest.TestCase):
                          f"retina-run: error: {own}/images/val/1.jpg: is a file; hint: give the folder that it is in, "
                          "or unpacks to")
         self.assertEqual(self.refusal(64, "--ranks", "two"), "retina-run: error: --ranks two: want a number of ranks")
+        self.assertIn("--most-ranks 0: want a number of ranks", self.refusal(64, "--most-ranks", "0"))
+        for name in ("./my.pt", "mine"):
+            done = self.start(0, "--weights", name)
+            self.assertEqual(done.returncode, 64)
+            self.assertIn(f"--weights {name}: no such weights; hint: retina-weights --help", done.stderr)
         self.assertIn("a second folder beside", self.refusal(64, "other"))
         self.assertIn("retina-train's options go after the folder and --, as in retina-run FOLDER -- --epochs ...", self.refusal(64, "--epochs", "3"))
         self.assertIn("--ouput=x: no such option; hint: retina-run --help;", self.refusal(64, "--ouput=x"))
@@ -227,6 +233,35 @@ class RetinaRun(unittest.TestCase):
             self.assertIn("saved", calls.read_text())
         (self.room / program).write_text(STAND_IN)
 
+    def test_a_terminal_s_interrupt_lets_ranks_save(self):
+        (self.room / "mpirun").write_text(
+            "#!/usr/bin/env bash\ntrap 'echo killed >>\"$CALLS\"; exit 1' INT\ntrap 'echo saved >>\"$CALLS\"; exit 75' USR1\n"
+            "echo begun >>\"$CALLS\"\nwhile :; do sleep 0.05; done\n")
+        calls = self.room / "calls"
+        with subprocess.Popen([SCRIPT, "--bin", self.room, self.room / "data", "--output", self.room / "out", "--ranks", "2",
+                               "--", "--init", "none"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              start_new_session=True, env=os.environ | {"CALLS": str(calls), "GPUS": "0",
+                                                                        "PATH": f"{self.room}:{os.environ['PATH']}"}) as job:
+            while not (calls.exists() and "begun" in calls.read_text()):
+                self.assertIsNone(job.poll())
+                time.sleep(0.05)
+            os.killpg(job.pid, signal.SIGINT)
+            told = job.stderr.read()
+        self.assertEqual((job.returncode, calls.read_text().split()[-1]), (75, "saved"), told)
+        self.assertIn("stopped; the same command again continues", told)
+
+    def test_an_evaluation_that_was_begun_before_more_training_begins_anew(self):
+        self.make("../out/evaluation/config.json", "../out/run/checkpoints.json")
+        os.utime(self.room / "out/evaluation/config.json", (0, 0))
+        evaluations = [call for call in self.calls(1) if call[0] == "retina-eval"]
+        self.assertEqual([call[-1] == "--overwrite" for call in evaluations], [True, False])
+        os.utime(self.room / "out/evaluation/config.json")
+        self.assertEqual([call[-1] for call in self.calls(1) if call[0] == "retina-eval"][0], "8")
+
+    def test_who_overwrites_continues_without_it(self):
+        (self.room / "retina-train").write_text("#!/bin/sh\n[ \"$1\" != --version ] || exit 0\nexit 70\n")
+        self.assertIn("the same command without --overwrite continues", self.start(1, "--", "--init", "none", "--overwrite").stderr)
+
     def test_results_go_beside_the_data_unless_said_otherwise(self):
         training, = [call for call in self.calls(1, output=None) if "--train" in call]
         self.assertEqual(training[training.index("--output") + 1], f"{self.room}/data-run/run")
@@ -255,14 +290,18 @@ class RetinaRun(unittest.TestCase):
         self.serve_weights()
         for size, weights in (("tiny", "imagenet-v1-resnet18"), ("medium", "coco-v2"), ("auto", "imagenet-v1-resnet18")):
             for words in (["--size", size], [f"--size={size}"]):
-                self.assertEqual(self.training(0, "--", *words), ["--init", weights, *words])
+                hour = [] if size == "auto" else ["--for", "1h"]  # as long as the chosen size has
+                self.assertEqual(self.training(0, "--", *words), ["--init", weights, *hour, *words])
+                self.assertEqual(self.training(0, "--", *words, "--epochs", "2")[-2:], ["--epochs", "2"])
         self.assertEqual(self.training(0, "--", "--size", "none"), ["--size", "none"])
 
     def test_options_about_the_network_choose_the_weights_too(self):
         self.serve_weights()
         for option in (["--init", "none"], ["--recipe", "atss"], ["--config", "x.json"], ["--fpn-channels", "96"]):
             self.assertEqual(self.training(0, "--", *option), option)
-        self.assertEqual(self.training(0, "--weights", "coco-v2"), ["--init", "coco-v2"])
+        self.assertEqual(self.training(0, "--weights", "coco-v2"), ["--init", "coco-v2", "--for", "1h"])
+        self.assertEqual(self.training(0, "--weights", "imagenet-v1-resnet18")[:4],
+                         ["--size", "auto", "--init", "imagenet-v1-resnet18"])
 
     def test_a_run_that_has_begun_keeps_its_weights(self):
         self.serve_weights()

@@ -94,7 +94,7 @@ class DetectionValidation : public Validation {
   }
 
   std::optional<VerdictInput> verdict_facts() override {
-    if (!truth_ || truth_->images.size() > kMostResampledImages) return std::nullopt;
+    if (!truth_) return std::nullopt;
     const BoxGroups boxes = groups(*truth_, detections_);
     return retina::verdict_facts(evaluate_detections(boxes), boxes);
   }

@@ -115,10 +115,11 @@ StepSpeed TimeFit::measure(TrainOptions tried, double pixels, double most_image_
   const int classes = job.data->train->class_count();
   StepSpeed found = measure_step(tried, classes, job.device);
   // Few images: how many fit into memory at once is not known yet.
-  const int images = std::clamp(tried.step_images() / job.communicator.size(), 2, kCpuStepImages);
+  const int ranks = job.communicator.size();
+  const int images = std::clamp(tried.for_ranks(ranks).step_images() / ranks, 2, kCpuStepImages);
   const bool is_short = 2 * images * pixels * found.seconds_per_pixel < kMostTrialSeconds;
   const bool is_hopeless = pixels * found.seconds_per_pixel > 2 * most_image_s;
-  if (!is_short || is_hopeless || job.device.is_cuda() || tried.classifies()) return found;
+  if (!is_short || is_hopeless || tried.classifies()) return found;
   tried.compute.precision = found.precision;
   const int side_px = padded_side_px(static_cast<int>(std::sqrt(pixels)));
   found.seconds_per_pixel =
@@ -127,7 +128,7 @@ StepSpeed TimeFit::measure(TrainOptions tried, double pixels, double most_image_
 }
 
 double TimeFit::pixels() const {
-  return mean_pixels(job.data->source->index(), options,
+  return mean_pixels(job.data->source->index(), options.for_ranks(job.communicator.size()),
                      {.min_px = options.min_side(), .max_px = options.max_side()});
 }
 
@@ -239,16 +240,21 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   TrainOptions::Length& length = options.length;
   const bool is_timed = !length.time.empty();
   if (start.before) {
-    cli.decide_as_before(*start.before, length.micro_batch);
-    if (!is_timed || !cli.decide_as_before(*start.before, length.steps)) return "";
-    cli.decide_as_before(*start.before, options.validation.every_epochs, options.checkpoints.every);
-    const std::string was = cli.stored(length.time, *start.before).value_or("");
-    const double longer =
-        was.empty() ? 1 : parse_duration_s("", length.time) / parse_duration_s("", was);
-    if (longer > 1) {  // at the pace so far
+    const OptionTexts& before = *start.before;
+    cli.decide_as_before(before, length.micro_batch);
+    const std::string was = cli.stored(length.time, before).value_or("");
+    const double longer = !is_timed || was.empty()
+                              ? 1
+                              : parse_duration_s("", length.time) / parse_duration_s("", was);
+    if (longer <= 1) cli.decide_as_before(before, options.schedule.drop_at);
+    if (!is_timed) return "";
+    const auto epochs = cli.stored(length.epochs, before);  // of a run that began by epochs
+    if (!cli.decide_as_before(before, length.steps) && epochs) {
+      cli.decide(length.steps, std::stoll(*epochs) * plan.steps_per_epoch());
+    }
+    cli.decide_as_before(before, options.validation.every_epochs, options.checkpoints.every);
+    if (longer > 1 && length.steps) {  // at the pace so far
       cli.decide(length.steps, std::llround(static_cast<double>(*length.steps) * longer));
-    } else {
-      cli.decide_as_before(*start.before, options.schedule.drop_at);
     }
     return "";
   }
@@ -257,13 +263,12 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   if (!speed) speed = measure(options, pixels());
   const int ranks = job.communicator.size();
   const double image_s = speed->seconds_per_pixel * pixels();
-  const double step_s = image_s * std::ceil(1.0 * options.step_images() / ranks);
+  const double step_s = image_s * std::ceil(1.0 * options.for_ranks(ranks).step_images() / ranks);
   // A signal ends the job after the images in progress: not long after it.
   if (step_s > kSlowStepSeconds) {
     cli.decide(length.micro_batch, cat(std::max(1, static_cast<int>(kSlowStepSeconds / image_s))));
   }
-  const double shown =
-      job.data->validation ? static_cast<double>(job.data->validation->index().size()) : 0;
+  const auto shown = static_cast<double>(job.data->validated_images(options));
   const double validation_s = image_s * forward_share(speed->precision) / ranks * shown;
   const std::int64_t epoch_steps = plan.steps_per_epoch();
   if (is_timed) {
@@ -276,7 +281,7 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
     cli.decide(options.checkpoints.every, cat(static_cast<int>(period), "epochs"));
     const double fitting = fitting_steps(time_s, step_s, validation_s,
                                          steps_between_validations(options, epoch_steps));
-    cli.decide(length.steps, std::max<std::int64_t>(1, std::llround(fitting)));
+    cli.decide(length.steps, std::max<std::int64_t>(kLeastTimedSteps, std::llround(fitting)));
   }
   const auto steps = static_cast<double>(options.total_steps(epoch_steps));
   const double validations =

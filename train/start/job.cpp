@@ -238,9 +238,10 @@ std::string finished(const Job& job) {
   }
   if (state.step >= job.options.total_steps(steps_per_epoch)) {
     const TrainOptions::Length& length = job.options.length;
-    return cat(!length.time.empty() ? "a longer --for continues it"
-               : length.steps       ? "more --steps continue it"
-                                    : "more --epochs continue it",
+    return cat(!length.time.empty()
+                   ? "a longer --for continues it if it began with one, more --steps in any case"
+               : length.steps ? "more --steps continue it"
+                              : "more --epochs continue it",
                ", another --output begins a longer one, with --init from its weights");
   }
   AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
@@ -333,6 +334,7 @@ void open_run(Job& job) {
   if (options.checkpoints.overwrite) job.dir->clear();
   job.dir->remove_leftovers();
   if (finished(job).empty()) job.dir->write_config(config);  // the options of what it does
+  job.config = std::move(config);
   job.dir->write_index();
 }
 
@@ -340,7 +342,7 @@ std::vector<std::string> with_drops_made(std::vector<std::string> drop_at,
                                          const std::vector<std::int64_t>& drop_steps,
                                          std::int64_t step) {
   for (std::size_t i = 0; i < drop_steps.size() && drop_at.size() == drop_steps.size(); ++i) {
-    if (drop_steps[i] <= step) drop_at[i] = cat(drop_steps[i], "steps");
+    if (drop_steps[i] < step) drop_at[i] = cat(drop_steps[i], "steps");
   }
   return drop_at;
 }
@@ -351,7 +353,10 @@ void change_steps(Job& job, std::int64_t steps, std::int64_t step) {
       with_drops_made(job.options.schedule.drop_at, before.drop_steps, step);
   job.options.length.steps = job.command->options.length.steps = steps;
   job.effective_options = job.command->cli.effective();
-  if (job.dir) job.dir->write_config(make_config(job));
+  if (!job.dir) return;
+  job.config.options = job.effective_options;
+  job.config.schedule = job.options.adaptive_schedule(job.data->plan->steps_per_epoch()).schedule;
+  job.dir->write_config(job.config);
 }
 
 ExistingRun existing_run(Job& job) {

@@ -38,6 +38,7 @@ struct Job {
   // The rest is set on rank 0 only.
   std::unique_ptr<RunDir> dir = {};  // null: nothing is written
   std::optional<Found> found = {};   // the checkpoint to continue from
+  RunConfig config = {};             // of a run that is written
 
   bool is_root() const { return communicator.is_root(); }
 };
@@ -62,7 +63,7 @@ DecodeThreads decode_threads(const Job& job);
 // kCannotCreate, kIo. Rank 0.
 void open_run(Job& job);
 
-// Returns --lr-drop-at with the drops up to `step` as steps, so that another length does not move
+// Returns --lr-drop-at with the drops before `step` as steps, so that another length does not move
 // them. `drop_steps`: where `drop_at` has them; with a drop left out there, none is changed.
 std::vector<std::string> with_drops_made(std::vector<std::string> drop_at,
                                          const std::vector<std::int64_t>& drop_steps,

@@ -48,6 +48,7 @@ void fit_to_data(Job& job, Command& command) {
   command.cli.take_decisions(communicator.broadcast(decisions, 0));
   command.options = command.options.for_ranks(communicator.size());
   command.cli.check();
+  root_first(communicator, [&] { check_share(command.options, communicator.size()); });
   job.options = command.options;
   job.command = &command;
   job.effective_options = command.cli.effective();

@@ -160,4 +160,9 @@ void TrainingData::make_plan(const TrainOptions& options) {
   plan.emplace(source->index(), options.plan_options(), options.length.steps_per_epoch);
 }
 
+std::int64_t TrainingData::validated_images(const TrainOptions& options) const {
+  const std::int64_t all = validation ? std::ssize(validation->index()) : 0;
+  return options.validation.images > 0 ? std::min(all, options.validation.images) : all;
+}
+
 }  // namespace retina

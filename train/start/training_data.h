@@ -2,6 +2,7 @@
 // set.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,9 @@ struct TrainingData {
 
   // Makes `plan`, after the data have decided their options (run_defaults.h).
   void make_plan(const TrainOptions& options);
+
+  // Returns the number of images of a validation.
+  std::int64_t validated_images(const TrainOptions& options) const;
 };
 
 }  // namespace retina

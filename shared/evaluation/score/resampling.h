@@ -67,7 +67,7 @@ inline constexpr std::size_t kFewestImages = 10;
 // Most images of which an evaluation resamples its AP by itself, and how often: a tenth of a
 // second.
 inline constexpr int kQuickResamples = 200;
-inline constexpr std::size_t kMostResampledImages = 500;
+inline constexpr std::int64_t kMostResampledImages = 500;
 
 // Returns how often each of the images is drawn in a resample of as many.
 std::vector<std::uint32_t> draw_images(std::size_t image_count, std::size_t resample);

@@ -70,9 +70,9 @@ std::string next_step(const VerdictInput& input) {
 
 VerdictInput verdict_facts(const CocoMetrics& metrics, const BoxGroups& boxes) {
   VerdictInput input{.ap = metrics.stats[kAp],
-                     .interval = ap_interval(boxes, 0),
                      .object_count = metrics.object_count,
                      .image_count = metrics.image_count};
+  if (input.image_count <= kMostResampledImages) input.interval = ap_interval(boxes, 0);
   for (const ClassMetrics& one : metrics.per_class) {
     if (one.object_count > 0 && one.stats[kAp] < kNothing) input.lost_classes.push_back(one.name);
   }

@@ -27,7 +27,7 @@ struct VerdictInput {
   std::optional<TrainingCourse> course{};   // unset: an evaluation
 };
 
-// Returns an evaluation's facts; its AP is resampled, which takes long for thousands of images.
+// Returns an evaluation's facts, with an interval of kMostResampledImages at most.
 VerdictInput verdict_facts(const CocoMetrics& metrics, const BoxGroups& boxes);
 
 // Returns "AP 0.416 (95 % of such image sets: 0.382 to 0.449): ..." and a next step; "" where there

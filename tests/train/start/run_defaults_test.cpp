@@ -64,8 +64,8 @@ TEST(RunDefaults, OfASmallSetMakeItLongEnoughToReachItsRate) {
 // A length that is refitted moves the drops to come, not those that have been made.
 TEST(RunDefaults, KeepDropsThatHaveBeenMade) {
   const std::vector<std::string> shares = {"16/26", "22/26"};
-  EXPECT_EQ(with_drops_made(shares, {160, 220}, 159), shares);
-  EXPECT_THAT(with_drops_made(shares, {160, 220}, 160), ElementsAre("160steps", "22/26"));
+  EXPECT_EQ(with_drops_made(shares, {160, 220}, 160), shares);
+  EXPECT_THAT(with_drops_made(shares, {160, 220}, 161), ElementsAre("160steps", "22/26"));
   EXPECT_THAT(with_drops_made(shares, {160, 220}, 300), ElementsAre("160steps", "220steps"));
   EXPECT_EQ(with_drops_made(shares, {2}, 2), shares) << "which of them is not known";
 }
