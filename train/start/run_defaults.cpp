@@ -141,8 +141,8 @@ std::vector<std::string> decide_run(Cli& cli, TrainOptions& options, const RunSt
   if (!facts.fits_data) return notes;
   cli.decide(options.schedule.warmup_steps, std::nullopt);
   cli.decide(options.schedule.drop_at, std::vector<std::string>{"16/26", "22/26"});
-  // SGD's rate follows the images of a step (Goyal et al. 2017); AdamW's is best at the same rate
-  // for 4 and for 16 of them: docs/measurements.md.
+  // SGD's rate follows the images of a step (Goyal et al. 2017), AdamW's best does not:
+  // docs/measurements.md.
   if (!cli.given(options.optimizer.lr) && options.optimizer.rule.kind == OptimizerKind::kSgd) {
     cli.decide(options.optimizer.lr_scaling, LrScaling::kLinear);
   }
