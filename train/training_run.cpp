@@ -453,11 +453,11 @@ void TrainingRun::end(bool stopped) {
   monitor.finish_progress();
   monitor.write_report();
   if (!stopped) return;
+  const char* const without = options.checkpoints.overwrite ? "without --overwrite " : "";
   log_warning("stopped by signal ", stop_signal(), " after step ", state.step(),
-              !job.dir || !has_begun ? ""
-              : options.checkpoints.overwrite
-                  ? " with a checkpoint; the same command without --overwrite continues"
-                  : " with a checkpoint; run the same command again to continue");
+              job.dir && has_begun
+                  ? cat(" with a checkpoint; run the same command again ", without, "to continue")
+                  : "");
 }
 
 }  // namespace retina

@@ -88,6 +88,29 @@ TEST(Resume, KeepsWhatATimedRunHasDecidedAndEndsItInANewTime) {
   const ProcessResult longer = run_process(command);
   ASSERT_EQ(longer.exit_code, 0) << longer.err;
   EXPECT_EQ(steps_logged(run), wanted);
+  *(time + 1) = cat(wanted + 1);
+  const ProcessResult longest = run_process(command);
+  EXPECT_EQ(longest.exit_code, 0) << longest.err;
+  EXPECT_EQ(metric_lines(run, "step_ms").back().root().at("images").as_int(), 4);
+}
+
+// A run forgets neither its time nor the images of a step that went with it.
+TEST(Resume, OfATimedRunNeedsNoTime) {
+  const Job job;
+  const std::string run = job / "run";
+  std::vector<std::string> command =
+      joined({"retina-train", "--train", job.train_shards(), "--output", run},
+             words("--size tiny --min-side 64 --max-side 96 --compute-threads 1 --threads 1 "
+                   "--device cpu --for 10h"));
+  for (const std::int64_t steps : {2, 4, 6}) {  // the second and third time without --for
+    ChildProcess child(command);
+    ASSERT_TRUE(child.run_until([&] { return steps_logged(run) >= steps; }, 120));
+    child.signal(SIGTERM);
+    const ProcessResult stopped = child.wait();
+    ASSERT_EQ(stopped.exit_code, 75) << stopped.err;
+    EXPECT_THAT(read_file(run + "/config.json"), HasSubstr("\"10h\""));
+    if (command.back() == "10h") command.resize(command.size() - 2);
+  }
 }
 
 // 26 epochs are what a run of no length has.

@@ -236,7 +236,8 @@ class RetinaRun(unittest.TestCase):
 
     def test_a_terminal_s_interrupt_lets_ranks_save(self):
         (self.room / "mpirun").write_text(
-            "#!/usr/bin/env bash\n[ -n \"${AGAIN-}\" ] || AGAIN=1 exec env --default-signal=INT bash \"$0\" \"$@\"\ntrap 'echo killed >>\"$CALLS\"; exit 1' INT\ntrap 'echo saved >>\"$CALLS\"; exit 75' USR1\n"
+            "#!/usr/bin/env bash\n[ -n \"${AGAIN-}\" ] || AGAIN=1 exec env --default-signal=INT bash \"$0\" \"$@\"\n"
+            "trap 'echo killed >>\"$CALLS\"; exit 1' INT\ntrap 'echo saved >>\"$CALLS\"; exit 75' USR1\n"
             "echo begun >>\"$CALLS\"\nwhile :; do sleep 0.05; done\n")
         calls = self.room / "calls"
         with subprocess.Popen([SCRIPT, "--bin", self.room, self.room / "data", "--output", self.room / "out", "--ranks", "2",

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "shared/base/cat.h"
+#include "shared/base/memory.h"
 #include "shared/job/rank_program.h"
 #include "shared/model/device.h"
 #include "train/start/recipes.h"
@@ -122,8 +123,12 @@ StepSpeed TimeFit::measure(TrainOptions tried, double pixels, double most_image_
   if (!is_short || is_hopeless || tried.classifies()) return found;
   tried.compute.precision = found.precision;
   const int side_px = padded_side_px(static_cast<int>(std::sqrt(pixels)));
-  found.seconds_per_pixel =
-      measure_step(tried, classes, job.device, side_px, images).seconds_per_pixel;
+  try {
+    found.seconds_per_pixel =
+        measure_step(tried, classes, job.device, side_px, images).seconds_per_pixel;
+  } catch (const std::exception& error) {
+    if (!out_of_memory(error)) throw;  // the run itself takes fewer images at a time
+  }
   return found;
 }
 
@@ -147,14 +152,12 @@ std::string TimeFit::choose_size() {
   if ((is_kept || measures) && !cli.given(options.model.anchor_sizes)) {
     options.model.anchor_sizes.reset();  // they fit the boxes, too
   }
-  const bool was_timed =
-      start.before && !cli.stored(options.length.time, *start.before).value_or("").empty();
-  if (is_kept || was_timed) {
+  if (start.before && options.length.images_per_rank == 0) {
     cli.decide_as_before(*start.before, options.length.images_per_step);
   }
+  if (start.before && !has_length) cli.decide_as_before(*start.before, options.length.time);
   if (is_kept) {  // with all that was decided beside it
     apply_size(options.model.size, options, set);
-    if (!has_length) cli.decide_as_before(*start.before, options.length.time);
     cli.decide_as_before(*start.before, options.data.min_sides_px, options.data.max_side_px);
     return "";
   }
@@ -243,9 +246,9 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
     const OptionTexts& before = *start.before;
     cli.decide_as_before(before, length.micro_batch);
     const std::string was = cli.stored(length.time, before).value_or("");
-    const double longer = !is_timed || was.empty()
-                              ? 1
-                              : parse_duration_s("", length.time) / parse_duration_s("", was);
+    const double longer = is_timed && !was.empty()
+                              ? parse_duration_s("", length.time) / parse_duration_s("", was)
+                              : 1;
     if (longer <= 1) cli.decide_as_before(before, options.schedule.drop_at);
     if (!is_timed) return "";
     const auto epochs = cli.stored(length.epochs, before);  // of a run that began by epochs
@@ -281,7 +284,9 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
     cli.decide(options.checkpoints.every, cat(static_cast<int>(period), "epochs"));
     const double fitting = fitting_steps(time_s, step_s, validation_s,
                                          steps_between_validations(options, epoch_steps));
-    cli.decide(length.steps, std::max<std::int64_t>(kLeastTimedSteps, std::llround(fitting)));
+    cli.decide(length.steps,
+               std::max<std::int64_t>(step_s > kSlowStepSeconds ? 1 : kLeastTimedSteps,
+                                      std::llround(fitting)));
   }
   const auto steps = static_cast<double>(options.total_steps(epoch_steps));
   const double validations =
@@ -294,8 +299,7 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
           " ms an image as measured",
           shares ? cat(" with ", counted(threads, "thread"), " beside other programs") : "");
   if (!is_timed) return text;
-  constexpr double kMuchLonger = 1.2;
-  const bool fits = all_s <= kMuchLonger * parse_duration_s("", length.time);
+  const bool fits = all_s <= 1.2 * parse_duration_s("", length.time);
   return cat(text, "; ", counted(*length.steps, "step"),
              fits ? ", as many as fit into " : ", which is longer than ", cli.name_of(length.time),
              " ", length.time, fits ? "" : ": a smaller network or image fits");

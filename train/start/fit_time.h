@@ -14,7 +14,8 @@
 namespace retina {
 
 inline constexpr double kEndSeconds = 4;  // for the last checkpoint and the page
-// Steps that a run with --for plans at least: after half of them its pace is known.
+// Steps that a run with --for plans at least, unless they are slow: after half of them its pace is
+// known.
 inline constexpr std::int64_t kLeastTimedSteps = 4;
 
 // Returns the time of a validation's image, which is in fp32, over that of a step's.

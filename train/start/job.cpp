@@ -237,11 +237,9 @@ std::string finished(const Job& job) {
     return "--early-stop has ended it, and --init with another --output goes on from its weights";
   }
   if (state.step >= job.options.total_steps(steps_per_epoch)) {
-    const TrainOptions::Length& length = job.options.length;
-    return cat(!length.time.empty()
-                   ? "a longer --for continues it if it began with one, more --steps in any case"
-               : length.steps ? "more --steps continue it"
-                              : "more --epochs continue it",
+    return cat(!job.options.length.time.empty() ? "a longer --for, or more --steps, continues it"
+               : job.options.length.steps       ? "more --steps continue it"
+                                                : "more --epochs continue it",
                ", another --output begins a longer one, with --init from its weights");
   }
   AdaptiveSchedule schedule(job.options.adaptive_schedule(steps_per_epoch));
@@ -304,10 +302,9 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
   auto& augment = options.data.augment.items;
   if (options.recipe == kSmallRecipe && !cli.given(augment)) {
     const std::int64_t seen = options.total_steps(start.steps_per_epoch) / start.steps_per_epoch;
-    const bool is_light =
-        start.before ? cli.stored(augment, *start.before) == "light" : seen >= kLearnedByHeart;
-    if (is_light) cli.decide(augment, std::vector<std::string>{"light"});
-    if (is_light && !start.before) {
+    is_kept(augment);
+    if (!start.before && seen >= kLearnedByHeart) {
+      cli.decide(augment, std::vector<std::string>{"light"});
       add(cat("--augment light, chosen because each image is seen ", seen, " times"));
     }
   }
@@ -316,7 +313,7 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
 
 void open_run(Job& job) {
   const TrainOptions& options = job.options;
-  RunConfig config = make_config(job);
+  RunConfig& config = job.config = make_config(job);
   const bool is_new = !path_exists(options.output);
   try {
     job.dir = std::make_unique<RunDir>(options.output);
@@ -334,7 +331,6 @@ void open_run(Job& job) {
   if (options.checkpoints.overwrite) job.dir->clear();
   job.dir->remove_leftovers();
   if (finished(job).empty()) job.dir->write_config(config);  // the options of what it does
-  job.config = std::move(config);
   job.dir->write_index();
 }
 
