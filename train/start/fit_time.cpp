@@ -243,19 +243,18 @@ std::string TimeFit::choose_length(const TrainingPlan& plan) {
   TrainOptions::Length& length = options.length;
   const bool is_timed = !length.time.empty();
   if (start.before) {
-    const OptionTexts& before = *start.before;
-    cli.decide_as_before(before, length.micro_batch);
-    const std::string was = cli.stored(length.time, before).value_or("");
+    cli.decide_as_before(*start.before, length.micro_batch);
+    const std::string was = cli.stored(length.time, *start.before).value_or("");
     const double longer = is_timed && !was.empty()
                               ? parse_duration_s("", length.time) / parse_duration_s("", was)
                               : 1;
-    if (longer <= 1) cli.decide_as_before(before, options.schedule.drop_at);
+    if (longer <= 1) cli.decide_as_before(*start.before, options.schedule.drop_at);
     if (!is_timed) return "";
-    const auto epochs = cli.stored(length.epochs, before);  // of a run that began by epochs
-    if (!cli.decide_as_before(before, length.steps) && epochs) {
+    const auto epochs = cli.stored(length.epochs, *start.before);  // of a run that began by epochs
+    if (!cli.decide_as_before(*start.before, length.steps) && epochs) {
       cli.decide(length.steps, std::stoll(*epochs) * plan.steps_per_epoch());
     }
-    cli.decide_as_before(before, options.validation.every_epochs, options.checkpoints.every);
+    cli.decide_as_before(*start.before, options.validation.every_epochs, options.checkpoints.every);
     if (longer > 1 && length.steps) {  // at the pace so far
       cli.decide(length.steps, std::llround(static_cast<double>(*length.steps) * longer));
     }

@@ -302,9 +302,10 @@ std::vector<std::string> decide_defaults(Cli& cli, TrainOptions& options, Job& j
   auto& augment = options.data.augment.items;
   if (options.recipe == kSmallRecipe && !cli.given(augment)) {
     const std::int64_t seen = options.total_steps(start.steps_per_epoch) / start.steps_per_epoch;
-    is_kept(augment);
-    if (!start.before && seen >= kLearnedByHeart) {
-      cli.decide(augment, std::vector<std::string>{"light"});
+    const bool is_light =
+        start.before ? cli.stored(augment, *start.before) == "light" : seen >= kLearnedByHeart;
+    if (is_light) cli.decide(augment, std::vector<std::string>{"light"});
+    if (is_light && !start.before) {
       add(cat("--augment light, chosen because each image is seen ", seen, " times"));
     }
   }
