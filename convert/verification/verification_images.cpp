@@ -104,14 +104,10 @@ at::Tensor planes_of(const Image& image) {
 }
 
 NetworkInputPixels network_input(const Image& image, const ModelConfig& config) {
-  const FrameRule frame = config.frame();
   const IndexEntry entry{.width = image.width, .height = image.height};
-  const BatchRequest request = plan_evaluation({entry}, {.framing = frame.framing,
-                                                         .min_side_px = frame.min_side_px,
-                                                         .max_side_px = frame.max_side_px})
-                                   .front();
+  const BatchRequest request = plan_evaluation({entry}, {.frame = config.frame()}).front();
   const Sample sample = sized_sample(request, 0, {.width = image.width, .height = image.height});
-  const PixelSize padded{.height = request.padded_height_px, .width = request.padded_width_px};
+  const PixelSize padded{.height = request.padded.height, .width = request.padded.width};
   at::Tensor pixels = at::zeros({1, 3, padded.height, padded.width}, at::kFloat);
   put_pixels(image, request, sample, config.normalisation(), pixels.mutable_data_ptr<float>());
   return {.pixels = pixels,

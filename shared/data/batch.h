@@ -40,12 +40,9 @@ struct StepPart {
 // Description of a batch to load: all slots share one padded shape.
 struct BatchRequest {
   std::vector<Slot> slots = {};
-  Framing framing = Framing::kWhole;
-  int min_side_px = 800, max_side_px = 1333;
-  int padded_width_px = 0, padded_height_px = 0;
+  FrameRule frame = {};
+  ImageSize padded = {};
   StepPart part = {};
-
-  FrameRule frame() const { return {framing, min_side_px, max_side_px}; }
 };
 
 // The damaged record that a sample replaces.
@@ -92,12 +89,12 @@ struct Batch {
   // size; black if it has a problem. One block.
   std::shared_ptr<std::uint8_t[]> stored = {};
   std::vector<std::size_t> offsets = {};
-  int padded_width_px = 0, padded_height_px = 0;
-  StepPart part = {};  // the request's
+  ImageSize padded = {};  // this and the next: the request's
+  StepPart part = {};
 };
 
-// Destination of one image of a batch, by the form: 3 planes of padded_height_px x padded_width_px,
-// or original_height_px x original_width_px x 3 bytes.
+// Destination of one image of a batch, by the form: 3 planes of the padded size, or
+// original_height_px x original_width_px x 3 bytes.
 using PixelTarget = std::variant<float*, std::uint8_t*>;
 
 // Returns `bytes` of memory (pinned for a GPU, or plain) aligned for f32, not initialised.

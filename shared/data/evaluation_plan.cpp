@@ -70,7 +70,7 @@ std::vector<BatchRequest> plan_evaluation(const ImageIndex& index,
       open.clear();
     }
     const ImageSize image = {index[place].width, index[place].height};
-    FrameRule rule = {options.framing, options.min_side_px, options.max_side_px};
+    FrameRule rule = options.frame;
     if (options.keeps_sizes) {
       rule = {Framing::kWhole, std::min(image.width, image.height),
               std::max(image.width, image.height)};
@@ -85,11 +85,8 @@ std::vector<BatchRequest> plan_evaluation(const ImageIndex& index,
     }
     batch.stored_bytes += bytes;
     if (batch.batch == plan.size()) {
-      plan.push_back({.framing = rule.framing,
-                      .min_side_px = rule.min_side_px,
-                      .max_side_px = rule.max_side_px,
-                      .padded_width_px = padded.width,
-                      .padded_height_px = padded.height,
+      plan.push_back({.frame = rule,
+                      .padded = padded,
                       .part = {.real_image_count = static_cast<int>(visited.size())}});
     }
     std::vector<Slot>& slots = plan[batch.batch].slots;

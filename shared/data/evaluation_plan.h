@@ -12,9 +12,8 @@
 namespace retina {
 
 struct EvaluationPlanOptions {
-  Framing framing = Framing::kWhole;
-  int min_side_px = 800, max_side_px = 1333;
-  bool keeps_sizes = false;  // images keep their stored sizes, the three above are ignored
+  FrameRule frame = {};
+  bool keeps_sizes = false;  // images keep their stored sizes, `frame` is ignored
   int images_per_batch = 1;  // at most
   // At most, as stored, if a batch has several images; 0: no limit. For batches that hold decoded
   // images, which have any size.

@@ -28,8 +28,8 @@ constexpr double kWaitShare = 0.02;
 constexpr std::chrono::milliseconds kLook(100);
 
 std::size_t plane_floats(const BatchRequest& request) {
-  return static_cast<std::size_t>(request.padded_width_px) *
-         static_cast<std::size_t>(request.padded_height_px);
+  return static_cast<std::size_t>(request.padded.width) *
+         static_cast<std::size_t>(request.padded.height);
 }
 
 // Returns the offsets of a batch's images in its memory, and the end of the last one.
@@ -47,7 +47,7 @@ std::vector<std::size_t> byte_offsets(const BatchRequest& request, PixelForm for
 // Zeroes the part of the batch's plane outside the image of `sample`: the strips on its right and
 // below it, or everything if there are no pixels.
 void clear_padding(const BatchRequest& request, const Sample& sample, float* pixels) {
-  const auto padded_width = static_cast<std::size_t>(request.padded_width_px);
+  const auto padded_width = static_cast<std::size_t>(request.padded.width);
   const auto width = static_cast<std::size_t>(sample.problem ? 0 : sample.width_px);
   const auto height = static_cast<std::size_t>(sample.problem ? 0 : sample.height_px);
   for (int c = 0; c < 3; ++c, pixels += plane_floats(request)) {
@@ -255,8 +255,7 @@ class BatchLoader::Pool {
     if (!request) return nullptr;
     auto pending = std::make_shared<Pending>();
     pending->batch.samples.resize(request->slots.size());
-    pending->batch.padded_width_px = request->padded_width_px;
-    pending->batch.padded_height_px = request->padded_height_px;
+    pending->batch.padded = request->padded;
     pending->batch.part = request->part;
     pending->offsets = byte_offsets(*request, options_.form, source_.index());
     pending->memory = memory_->take(pending->bytes());

@@ -78,9 +78,8 @@ std::size_t stored_bytes(const IndexEntry& entry) {
 }
 
 Sample sized_sample(const BatchRequest& request, std::size_t place, const ImageSize& size) {
-  const ImageSize resized = framed_size(size, request.frame());
-  RETINA_CHECK(resized.width <= request.padded_width_px &&
-               resized.height <= request.padded_height_px);
+  const ImageSize resized = framed_size(size, request.frame);
+  RETINA_CHECK(resized.width <= request.padded.width && resized.height <= request.padded.height);
   return {.slot = request.slots[place],
           .original_width_px = size.width,
           .original_height_px = size.height,
@@ -98,8 +97,8 @@ void put_pixels(const Image& image, const BatchRequest& request, const Sample& s
   const ResizeTarget target{
       .width = sample.width_px,
       .height = sample.height_px,
-      .row_stride = request.padded_width_px,
-      .plane_stride = static_cast<std::int64_t>(request.padded_width_px) * request.padded_height_px,
+      .row_stride = request.padded.width,
+      .plane_stride = static_cast<std::int64_t>(request.padded.width) * request.padded.height,
       .flip = sample.slot.flip};
   if (sample.slot.warp) {
     warp_normalise(image, target, *sample.slot.warp, normalisation, planes);

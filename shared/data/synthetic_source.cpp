@@ -42,7 +42,7 @@ Sample SyntheticSource::load(const BatchRequest& request, std::size_t place, Jpe
                              PixelTarget pixels) const {
   const Slot& slot = request.slots[place];
   const IndexEntry entry = index_[slot.record];
-  const ImageSize size = framed_size({entry.width, entry.height}, request.frame());
+  const ImageSize size = framed_size({entry.width, entry.height}, request.frame);
   Sample sample{.slot = slot,
                 .image_id = entry.image_id,
                 .original_width_px = entry.width,
@@ -63,9 +63,9 @@ Sample SyntheticSource::load(const BatchRequest& request, std::size_t place, Jpe
     const auto row_floats = static_cast<std::size_t>(size.width);
     for (int row = 0; row < 3 * size.height; ++row) {
       const int plane = row / size.height, y = row % size.height;
-      float* target = std::get<float*>(pixels) +
-                      (static_cast<std::ptrdiff_t>(plane) * request.padded_height_px + y) *
-                          request.padded_width_px;
+      float* target =
+          std::get<float*>(pixels) +
+          (static_cast<std::ptrdiff_t>(plane) * request.padded.height + y) * request.padded.width;
       const std::size_t from =
           random.below(static_cast<std::uint64_t>(row), kNoiseCount - row_floats);
       std::copy_n(noise_.data() + from, row_floats, target);

@@ -10,8 +10,8 @@ namespace retina {
 namespace {
 
 bool fits(const IndexEntry& entry, const BatchRequest& request) {
-  const ImageSize size = framed_size({entry.width, entry.height}, request.frame());
-  return size.width <= request.padded_width_px && size.height <= request.padded_height_px;
+  const ImageSize size = framed_size({entry.width, entry.height}, request.frame);
+  return size.width <= request.padded.width && size.height <= request.padded.height;
 }
 
 }  // namespace
@@ -39,13 +39,8 @@ Sample ConcatenatedSource::load(const BatchRequest& request, std::size_t place,
       std::upper_bound(ends_.begin(), ends_.end(), slot.record) - ends_.begin());
   const SourcePart& part = parts_[number];
   // A request of its own, with this image alone: no sample depends on the step's other slots.
-  BatchRequest own{.slots = {slot},
-                   .framing = request.framing,
-                   .min_side_px = request.min_side_px,
-                   .max_side_px = request.max_side_px,
-                   .padded_width_px = request.padded_width_px,
-                   .padded_height_px = request.padded_height_px,
-                   .part = request.part};
+  BatchRequest own{
+      .slots = {slot}, .frame = request.frame, .padded = request.padded, .part = request.part};
   own.slots[0].record -= number == 0 ? 0 : ends_[number - 1];
   Sample sample = part.source->load(own, 0, decoder, pixels);
   sample.slot = slot;

@@ -46,7 +46,7 @@ at::Tensor ImageUpload::images(const Batch& batch) {
   if (batch.stored) return prepared(batch);
   const auto count = static_cast<std::int64_t>(batch.samples.size());
   return at::from_blob(
-             batch.images.get(), {count, 3, batch.padded_height_px, batch.padded_width_px},
+             batch.images.get(), {count, 3, batch.padded.height, batch.padded.width},
              [memory = batch.images](void*) {}, at::kFloat)
       .to(device_);
 }
@@ -64,10 +64,8 @@ at::Tensor ImageUpload::prepared(const Batch& batch) {
   }
   const at::Tensor block =
       at::from_blob(batch.stored.get(), {static_cast<std::int64_t>(block_bytes(batch))}, at::kByte);
-  const PreparedImages wanted = {.padded_width_px = batch.padded_width_px,
-                                 .padded_height_px = batch.padded_height_px,
-                                 .normalisation = normalisation_,
-                                 .type = type_};
+  const PreparedImages wanted = {
+      .padded = batch.padded, .normalisation = normalisation_, .type = type_};
   const at::Tensor images = prepare_images(block.to(device_, /*non_blocking=*/true),
                                            rows.to(device_, /*non_blocking=*/true), wanted);
   if (device_.is_cpu()) return images;

@@ -186,8 +186,7 @@ Results prepared_images(Draw draw) {
   for (const int i : {0, 5, 10}) rows[1].colour[i] = .9F;
   const at::Tensor table = at::from_blob(rows.data(), {sizeof rows}, at::kByte).to(draw.device),
                    block = draw.integers(0, 256, {3 * 37 * 23}).to(at::kByte);
-  return {prepare_images(block, table,
-                         {.padded_width_px = 64, .padded_height_px = 64, .type = draw.type})};
+  return {prepare_images(block, table, {.padded = {64, 64}, .type = draw.type})};
 }
 
 struct Comparison {

@@ -44,14 +44,14 @@ at::Tensor prepare_images(const at::Tensor& block, const at::Tensor& rows,
   }
   const c10::DeviceGuard guard(block.device());
   const at::Tensor out =
-      at::empty({rows.numel() / kRowBytes, 3, images.padded_height_px, images.padded_width_px},
+      at::empty({rows.numel() / kRowBytes, 3, images.padded.height, images.padded.width},
                 block.options().dtype(images.type).memory_format(at::MemoryFormat::ChannelsLast));
   kernels::PrepareImages arguments = {
       .block = block.const_data_ptr<std::uint8_t>(),
       .rows = reinterpret_cast<const ImageRow*>(rows.const_data_ptr<std::uint8_t>()),
       .image_count = out.size(0),
-      .height = images.padded_height_px,
-      .width = images.padded_width_px,
+      .height = images.padded.height,
+      .width = images.padded.width,
       .statistics = {},
       .type = kernels::pixel_type(images.type),
       .out = out.mutable_data_ptr()};

@@ -14,7 +14,7 @@ namespace retina {
 
 // Properties that all images of the result share.
 struct PreparedImages {
-  int padded_width_px = 0, padded_height_px = 0;
+  ImageSize padded = {};
   Normalisation normalisation = {};
   // Or kBFloat16, kHalf: the f32 values, rounded to nearest even.
   at::ScalarType type = at::kFloat;

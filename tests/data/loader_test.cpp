@@ -26,8 +26,7 @@ namespace retina {
 namespace {
 
 BatchRequest request_of_records(std::vector<std::size_t> records) {
-  BatchRequest request{
-      .min_side_px = 32, .max_side_px = 64, .padded_width_px = 64, .padded_height_px = 64};
+  BatchRequest request{.frame = {.min_side_px = 32, .max_side_px = 64}, .padded = {64, 64}};
   for (const std::size_t record : records) request.slots.push_back({.record = record});
   return request;
 }
@@ -105,7 +104,7 @@ TEST(BatchLoader, GivesABatchWithoutImagesForARequestWithoutSlots) {
       const auto batch = loader.next();
       ASSERT_TRUE(batch.has_value());
       EXPECT_EQ(batch->samples.size(), request.slots.size());
-      EXPECT_EQ(batch->padded_width_px, 64);
+      EXPECT_EQ(batch->padded.width, 64);
     }
     EXPECT_FALSE(loader.next().has_value());
   }
@@ -173,8 +172,8 @@ std::vector<BatchRequest> requests_of_many_shapes() {
     std::vector<std::size_t> records(requests.size() % 4 + 1);
     std::iota(records.begin(), records.end(), first);
     BatchRequest request = request_of_records(records);
-    request.padded_width_px = 64 + 32 * static_cast<int>(requests.size() * 5 % 3);
-    request.padded_height_px = 64 + 32 * static_cast<int>(requests.size() * 7 % 4);
+    request.padded.width = 64 + 32 * static_cast<int>(requests.size() * 5 % 3);
+    request.padded.height = 64 + 32 * static_cast<int>(requests.size() * 7 % 4);
     requests.push_back(request);
   }
   return requests;
@@ -191,8 +190,8 @@ TEST(BatchLoader, GivesThePixelsOfFreshMemoryInMemoryThatItUsesAgain) {
     const auto batch = loader.next();
     ASSERT_TRUE(batch.has_value());
     const auto image_floats = static_cast<std::size_t>(3) *
-                              static_cast<std::size_t>(request.padded_width_px) *
-                              static_cast<std::size_t>(request.padded_height_px);
+                              static_cast<std::size_t>(request.padded.width) *
+                              static_cast<std::size_t>(request.padded.height);
     for (std::size_t place = 0; place < request.slots.size(); ++place) {
       std::vector<float> fresh(image_floats);
       source.load(request, place, decoder, fresh.data());

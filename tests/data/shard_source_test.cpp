@@ -30,10 +30,8 @@ void write_set(const std::string& folder, const std::vector<RecordAnnotation>& a
 
 Sample load(const ShardSource& source, bool flip, int min_side_px) {
   const BatchRequest request{.slots = {{.flip = flip}},
-                             .min_side_px = min_side_px,
-                             .max_side_px = 1333,
-                             .padded_width_px = 1344,
-                             .padded_height_px = 1344};
+                             .frame = {.min_side_px = min_side_px, .max_side_px = 1333},
+                             .padded = {1344, 1344}};
   std::vector<float> pixels(std::size_t{3} * 1344 * 1344);
   JpegDecoder decoder;
   return source.load(request, 0, decoder, pixels.data());
@@ -87,10 +85,8 @@ Sample load_warped(const ShardSource& source, bool flip, const Affine& to_output
   const BatchRequest request{.slots = {{.flip = flip,
                                         .warp = Warp{.source_of = inverse(to_output)},
                                         .box_visibility = 0.25}},
-                             .min_side_px = 240,
-                             .max_side_px = 1333,
-                             .padded_width_px = 320,
-                             .padded_height_px = 256};
+                             .frame = {.min_side_px = 240, .max_side_px = 1333},
+                             .padded = {320, 256}};
   std::vector<float> pixels(std::size_t{3} * 320 * 256);
   JpegDecoder decoder;
   return source.load(request, 0, decoder, pixels.data());

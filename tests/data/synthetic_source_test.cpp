@@ -17,14 +17,12 @@ Loaded load(const SampleSource& source, std::size_t record) {
   const IndexEntry entry = source.index()[record];
   const ResizedSize size = resized_size(entry.width, entry.height, 100, 200);
   BatchRequest request{.slots = {{.record = record}},
-                       .min_side_px = 100,
-                       .max_side_px = 200,
-                       .padded_width_px = padded_side_px(size.width),
-                       .padded_height_px = padded_side_px(size.height)};
+                       .frame = {.min_side_px = 100, .max_side_px = 200},
+                       .padded = {padded_side_px(size.width), padded_side_px(size.height)}};
   JpegDecoder decoder;
   Loaded loaded;
-  loaded.pixels.resize(static_cast<std::size_t>(3 * request.padded_width_px) *
-                       static_cast<std::size_t>(request.padded_height_px));
+  loaded.pixels.resize(static_cast<std::size_t>(3 * request.padded.width) *
+                       static_cast<std::size_t>(request.padded.height));
   loaded.sample = source.load(request, 0, decoder, loaded.pixels.data());
   return loaded;
 }

@@ -186,10 +186,8 @@ TEST(TiledSource, TilesInAnyOrderAreRightToo) {
   JpegDecoder decoder;
   for (const std::size_t place : order) {
     const BatchRequest request{.slots = {{.record = place}},
-                               .min_side_px = 128,
-                               .max_side_px = 128,
-                               .padded_width_px = 128,
-                               .padded_height_px = 128};
+                               .frame = {.min_side_px = 128, .max_side_px = 128},
+                               .padded = {128, 128}};
     std::vector<std::uint8_t> pixels(stored_bytes(tiles.index()[place]));
     const Sample sample = tiles.load(request, 0, decoder, pixels.data());
     EXPECT_EQ(part_of(images.image(tiles.image_of(place)), *sample.tile).rgb, pixels);

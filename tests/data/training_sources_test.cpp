@@ -14,10 +14,8 @@ constexpr int kPaddedPx = 64;
 
 BatchRequest request_of(std::vector<Slot> slots) {
   return {.slots = std::move(slots),
-          .min_side_px = 32,
-          .max_side_px = 64,
-          .padded_width_px = kPaddedPx,
-          .padded_height_px = kPaddedPx,
+          .frame = {.min_side_px = 32, .max_side_px = 64},
+          .padded = {kPaddedPx, kPaddedPx},
           .part = {.step = 3}};
 }
 
@@ -152,7 +150,7 @@ TEST(ReplacingSource, GoesOnAtTheBeginningAfterTheLast) {
 
 TEST(ReplacingSource, TakesOnlyWhatFitsTheStepsShape) {
   BatchRequest request = request_of({{.record = 0}});
-  request.padded_height_px = 32;  // no room for a portrait
+  request.padded.height = 32;  // no room for a portrait
   const ImageIndex index = replacing({}).index();
   for (std::size_t record = 0; record + 1 < index.size(); ++record) {
     if (index[record].width < index[record].height) continue;

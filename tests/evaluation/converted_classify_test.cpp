@@ -72,10 +72,7 @@ class ConvertedClassify : public testing::Test {
     const ShardSource source(*shards_, config.normalisation());
     std::vector<ClassOutcome> outcomes;
     JpegDecoder decoder;
-    for (const BatchRequest& request :
-         plan_evaluation(source.index(), {.framing = Framing::kSquare,
-                                         .min_side_px = config.min_side_px,
-                                         .max_side_px = config.max_side_px})) {
+    for (const BatchRequest& request : plan_evaluation(source.index(), {.frame = config.frame()})) {
       const at::Tensor pixels = at::empty({1, 3, config.min_side_px, config.min_side_px});
       const Sample sample = source.load(request, 0, decoder, pixels.mutable_data_ptr<float>());
       const at::Tensor logits = network->forward(pixels).contiguous();

@@ -608,8 +608,7 @@ TEST_F(OpsOnGpu, ImagesHaveTheBitsOfTheCpu) {
       for (const int width : {160, 163}) {
         SCOPED_TRACE(testing::Message() << warped << type << width);
         compare({batch.block(), batch.table()}, [&](const Tensors& x) {
-          return Tensors{prepare_images(
-              x[0], x[1], {.padded_width_px = width, .padded_height_px = 129, .type = type})};
+          return Tensors{prepare_images(x[0], x[1], {.padded = {width, 129}, .type = type})};
         });
       }
     }

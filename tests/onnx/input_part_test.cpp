@@ -49,12 +49,9 @@ std::string input_model(const ModelConfig& config, const std::optional<PixelSize
 
 void expect_loaders_pixels(OnnxSession& session, const ModelConfig& config, const Image& image) {
   const ImageIndex index = {{.width = image.width, .height = image.height}};
-  const BatchRequest request = plan_evaluation(index, {.framing = config.frame().framing,
-                                                       .min_side_px = config.min_side_px,
-                                                       .max_side_px = config.max_side_px})
-                                   .front();
-  const std::size_t count = 3 * static_cast<std::size_t>(request.padded_height_px) *
-                            static_cast<std::size_t>(request.padded_width_px);
+  const BatchRequest request = plan_evaluation(index, {.frame = config.frame()}).front();
+  const std::size_t count = 3 * static_cast<std::size_t>(request.padded.height) *
+                            static_cast<std::size_t>(request.padded.width);
   std::vector<float> want(count);
   put_pixels(image, request,
              sized_sample(request, 0, {.width = image.width, .height = image.height}),
@@ -63,7 +60,7 @@ void expect_loaders_pixels(OnnxSession& session, const ModelConfig& config, cons
   const std::vector<OnnxOutput> got = session.run(
       {.pixels = planes.data(), .count = 1, .height = image.height, .width = image.width});
   ASSERT_EQ(got[0].shape,
-            (std::vector<std::int64_t>{1, 3, request.padded_height_px, request.padded_width_px}))
+            (std::vector<std::int64_t>{1, 3, request.padded.height, request.padded.width}))
       << image.width << "x" << image.height;
   const float* const pixels = static_cast<const float*>(got[0].data);
   float largest = 0;

@@ -44,10 +44,8 @@ at::Tensor uploaded(PixelForm form) {
     return BatchRequest{.slots = {{.record = 0, .flip = true},
                                   {.record = 1},
                                   {.record = 1, .flip = true, .warp = turned}},
-                        .min_side_px = 48,
-                        .max_side_px = 96,
-                        .padded_width_px = 96,
-                        .padded_height_px = 96};
+                        .frame = {.min_side_px = 48, .max_side_px = 96},
+                        .padded = {96, 96}};
   });
   const std::optional<Batch> batch = loader.next();
   ImageUpload upload(c10::kCPU, {}, at::kFloat);

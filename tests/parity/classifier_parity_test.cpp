@@ -21,7 +21,7 @@ constexpr double kLearningRate = 5e-6;
 constexpr std::int64_t kLabels[] = {1, 4};
 
 Batch golden_batch() {
-  Batch batch{.padded_width_px = kGoldenPadded.width, .padded_height_px = kGoldenPadded.height};
+  Batch batch{.padded = {kGoldenPadded.width, kGoldenPadded.height}};
   const at::Tensor images = golden_images().contiguous();
   batch.images = std::make_shared<float[]>(static_cast<std::size_t>(images.numel()));
   std::copy_n(images.const_data_ptr<float>(), images.numel(), batch.images.get());

@@ -22,8 +22,8 @@ Batch golden_batch() {
   const at::Tensor images = golden_images().contiguous();
   batch.images = std::make_shared<float[]>(static_cast<std::size_t>(images.numel()));
   std::copy_n(images.const_data_ptr<float>(), images.numel(), batch.images.get());
-  batch.padded_height_px = kGoldenPadded.height;
-  batch.padded_width_px = kGoldenPadded.width;
+  batch.padded.height = kGoldenPadded.height;
+  batch.padded.width = kGoldenPadded.width;
   for (const BoxTargets& target : golden_targets()) {
     Sample sample;
     for (std::int64_t i = 0; i < target.boxes.size(0); ++i) {

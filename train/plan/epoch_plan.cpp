@@ -100,7 +100,7 @@ void EpochPlan::bucket_by_aspect(std::size_t first, std::size_t count, std::size
 }
 
 void EpochPlan::group_by_aspect() {
-  if (options_.framing == Framing::kSquare) return;  // nothing is padded
+  if (options_.frame.framing == Framing::kSquare) return;  // nothing is padded
   const std::size_t slots = slot_count();
   const std::size_t full_steps = draw_count_ / slots;  // the tail stays the tail
   const std::size_t buckets = std::max<std::size_t>(1, full_steps / kBucketSteps);
@@ -134,7 +134,7 @@ std::int64_t EpochPlan::step_count() const {
 
 FrameRule EpochPlan::frame_of(std::int64_t step) const {
   RETINA_CHECK(step >= 0 && step < step_count());
-  FrameRule rule = {options_.framing, options_.min_side_px, options_.max_side_px};
+  FrameRule rule = options_.frame;
   if (!options_.min_sides_px.empty()) {
     const RandomStream random{.seed = options_.seed ^ kScaleSeedOffset,
                               .use = RandomUse::kAugment,
@@ -160,12 +160,7 @@ ImageSize EpochPlan::padded(std::int64_t step) const {
 
 GlobalStep EpochPlan::step(std::int64_t step) const {
   const FrameRule rule = frame_of(step);
-  const ImageSize size = padded(step);
-  GlobalStep result{.framing = rule.framing,
-                    .min_side_px = rule.min_side_px,
-                    .max_side_px = rule.max_side_px,
-                    .padded_width_px = size.width,
-                    .padded_height_px = size.height};
+  GlobalStep result{.frame = rule, .padded = padded(step)};
   const std::size_t first = first_place(step);
   for (std::size_t i = first; i < first + slot_count(); ++i) {
     const auto [record, copy] = places_[i];
@@ -201,11 +196,8 @@ std::vector<BatchRequest> rank_micro_batches(const GlobalStep& step, int rank, i
     micro_batches.push_back(
         {.slots = {step.slots.begin() + static_cast<std::ptrdiff_t>(begin + first),
                    step.slots.begin() + static_cast<std::ptrdiff_t>(begin + last)},
-         .framing = step.framing,
-         .min_side_px = step.min_side_px,
-         .max_side_px = step.max_side_px,
-         .padded_width_px = step.padded_width_px,
-         .padded_height_px = step.padded_height_px,
+         .frame = step.frame,
+         .padded = step.padded,
          .part = {.step = step.number,
                   .real_image_count = step.real_image_count,
                   .is_last_micro_batch = place + 1 == micro_batch_count,

@@ -18,9 +18,8 @@ struct GlobalStep {
   std::int64_t number = 0;  // counted over the whole run; in an EpochPlan's step, within the epoch
   std::vector<Slot> slots = {};  // images_per_step slots; ranks own contiguous parts
   int real_image_count = 0;      // slots that count; fewer than slots.size() in an epoch's tail
-  Framing framing = Framing::kWhole;
-  int min_side_px = 0, max_side_px = 0;
-  int padded_width_px = 0, padded_height_px = 0;
+  FrameRule frame = {};
+  ImageSize padded = {};
 };
 
 // The plan of one epoch of the data. Properties:

@@ -25,9 +25,8 @@ struct EpochPlanOptions {
   Shuffle shuffle = Shuffle::kGlobal;
   Sampler sampler = Sampler::kUniform;
   double repeat_threshold = 0.001;  // kClassBalanced: classes in a lower share of images are rare
-  Framing framing = Framing::kWhole;
-  int min_side_px = 800, max_side_px = 1333;
-  // If not empty, a step's min_side_px is drawn from these (multi-scale training).
+  FrameRule frame = {};
+  // If not empty, a step's frame.min_side_px is drawn from these (multi-scale training).
   std::vector<int> min_sides_px = {};
   AugmentOptions augment = {};
 };

@@ -29,7 +29,7 @@ GlobalStep TrainingPlan::at(std::int64_t step) {
 
 ImageSize TrainingPlan::largest_padded(std::int64_t begin, std::int64_t end) {
   // No step can have more than the largest sides of all images.
-  FrameRule rule = {options_.framing, options_.min_side_px, options_.max_side_px};
+  FrameRule rule = options_.frame;
   if (!options_.min_sides_px.empty()) {
     rule.min_side_px =
         *std::max_element(options_.min_sides_px.begin(), options_.min_sides_px.end());

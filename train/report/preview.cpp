@@ -46,7 +46,7 @@ std::int64_t draw_boxes(Image& image, const Sample& sample, const PreviewInput& 
 std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncovered,
                     const PreviewInput& input) {
   const std::size_t boxes = sample.boxes.size();
-  if (input.plan.options().framing == Framing::kSquare) {
+  if (input.plan.options().frame.framing == Framing::kSquare) {
     return cat(image_name(sample), ", step ", step + 1, ": ",
                input.train.categories[static_cast<std::size_t>(sample.labels.front())].name,
                sample.slot.flip ? ", mirrored" : "");
@@ -58,13 +58,13 @@ std::string caption(const Sample& sample, std::int64_t step, std::int64_t uncove
 
 // Adds the samples of the batch, until the page is full.
 void show(const Batch& batch, const PreviewInput& input, Gallery& gallery, Counts& counts) {
-  const std::int64_t plane = std::int64_t{batch.padded_width_px} * batch.padded_height_px;
+  const std::int64_t plane = std::int64_t{batch.padded.width} * batch.padded.height;
   for (std::size_t i = 0; i < batch.samples.size() && counts.images < input.image_count; ++i) {
     const Sample& sample = batch.samples[i];
     if (!sample.slot.counts) continue;
     Image image =
         image_from({.values = batch.images.get() + static_cast<std::int64_t>(i) * 3 * plane,
-                    .row_stride = batch.padded_width_px,
+                    .row_stride = batch.padded.width,
                     .plane_stride = plane,
                     .size = {sample.width_px, sample.height_px}},
                    input.normalisation);
@@ -129,7 +129,7 @@ std::string render_preview(const PreviewInput& input) {
                 .subtitle = cat("What the model will see first, in this order; --augment ",
                                 input.augment, ", seed ", input.plan.options().seed)};
   report.metrics = {{"samples", cat(counts.images), "of the run's first steps"}};
-  if (input.plan.options().framing == Framing::kSquare) {
+  if (input.plan.options().frame.framing == Framing::kSquare) {
     gallery.note = "";
   } else {
     if (counts.partial > 0) {

@@ -285,9 +285,7 @@ EpochPlanOptions TrainOptions::plan_options() const {
           .shuffle = data.shuffle,
           .sampler = data.sampler,
           .repeat_threshold = data.repeat_threshold,
-          .framing = model_config(1).frame().framing,
-          .min_side_px = min_side(),
-          .max_side_px = max_side(),
+          .frame = model_config(1).frame(),
           .min_sides_px = {drawn.begin(), drawn.end()},
           .augment = data.augment.options(augment_set())};
 }

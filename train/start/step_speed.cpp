@@ -67,7 +67,7 @@ ReplicaOptions replica_options(const TrainOptions& options, int class_count,
 }
 
 Batch grey_batch(const ImageSize& padded, int images, const Network& network) {
-  Batch batch{.padded_width_px = padded.width, .padded_height_px = padded.height};
+  Batch batch{.padded = padded};
   const std::size_t values = std::size_t{3} * static_cast<std::size_t>(padded.width) *
                              static_cast<std::size_t>(padded.height);
   const auto count = static_cast<std::size_t>(images);

@@ -79,12 +79,11 @@ BatchTargets batch_targets(const Batch& batch, c10::Device device) {
   const at::Tensor boxes = all.narrow(0, first_label + box_count, 2 * (box_count + partial_count))
                                .view(at::kFloat)
                                .view({-1, 4});
-  BatchTargets targets = {
-      .boxes = boxes.narrow(0, 0, box_count),
-      .labels = all.narrow(0, first_label, box_count),
-      .offsets = all.narrow(0, 0, image_count + 1),
-      .counts = all.narrow(0, 2 * image_count + 2, image_count),
-      .padded = {.height = batch.padded_height_px, .width = batch.padded_width_px}};
+  BatchTargets targets = {.boxes = boxes.narrow(0, 0, box_count),
+                          .labels = all.narrow(0, first_label, box_count),
+                          .offsets = all.narrow(0, 0, image_count + 1),
+                          .counts = all.narrow(0, 2 * image_count + 2, image_count),
+                          .padded = {.height = batch.padded.height, .width = batch.padded.width}};
   if (partial_count > 0) {
     targets.partial_boxes = boxes.narrow(0, box_count, partial_count);
     targets.partial_offsets = all.narrow(0, image_count + 1, image_count + 1);

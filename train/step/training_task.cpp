@@ -33,7 +33,7 @@ class DetectionTask : public TrainingTask {
                 const at::Tensor& gradient_scale) override {
     const c10::Device device = network_.device();
     const at::Tensor anchors =
-        anchors_for(options_.model, {batch.padded_height_px, batch.padded_width_px},
+        anchors_for(options_.model, {batch.padded.height, batch.padded.width},
                     at::TensorOptions().device(device));  // [A, 4]
     DetectionLoss loss = detection_loss(outputs.heads, anchors, batch_targets(batch, device),
                                         options_.loss, batch.part.real_image_count, gradient_scale);

@@ -104,10 +104,7 @@ void for_each_batch(Network& network, const PredictionInput& input, const Detect
   const EvaluationMode evaluation_mode(network);
   const c10::Device device = network.device();
   ImageUpload upload(device, config.normalisation(), type_of(options.precision));
-  const FrameRule frame = config.frame();
-  run_batches({.plan = {.framing = frame.framing,
-                        .min_side_px = frame.min_side_px,
-                        .max_side_px = frame.max_side_px},
+  run_batches({.plan = {.frame = config.frame()},
                .form = device.is_cuda() ? PixelForm::kStored : PixelForm::kNormalised,
                .device = device},
               input, options, [&](const Batch& batch) { use(batch, upload.images(batch)); });

@@ -55,7 +55,7 @@ void append_batch(const Batch& batch, const std::vector<ImageDetections>& found,
 // Returns the network's detections on each image, in pixels of the resized one.
 std::vector<ImageDetections> found_by(const RetinaNet& network, const Batch& batch,
                                       const at::Tensor& images, const DetectOptions& options) {
-  const PixelSize padded{.height = batch.padded_height_px, .width = batch.padded_width_px};
+  const PixelSize padded{.height = batch.padded.height, .width = batch.padded.width};
   std::vector<PixelSize> sizes;
   for (const Sample& sample : batch.samples) {
     sizes.push_back({.height = sample.height_px, .width = sample.width_px});

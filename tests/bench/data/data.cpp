@@ -50,13 +50,13 @@ std::vector<BatchRequest> requests_of(const ImageIndex& index, Sides sides, int 
   std::vector<BatchRequest> requests;
   for (std::size_t record = 0; record < index.size(); ++record) {
     if (record % static_cast<std::size_t>(images_per_batch) == 0) {
-      requests.push_back({.min_side_px = sides.min_px, .max_side_px = sides.max_px});
+      requests.push_back({.frame = {.min_side_px = sides.min_px, .max_side_px = sides.max_px}});
     }
     BatchRequest& request = requests.back();
     const IndexEntry entry = index[record];
     const ResizedSize size = resized_size(entry.width, entry.height, sides.min_px, sides.max_px);
-    request.padded_width_px = std::max(request.padded_width_px, padded_side_px(size.width));
-    request.padded_height_px = std::max(request.padded_height_px, padded_side_px(size.height));
+    request.padded.width = std::max(request.padded.width, padded_side_px(size.width));
+    request.padded.height = std::max(request.padded.height, padded_side_px(size.height));
     request.slots.push_back({.record = record, .flip = record % 2 == 1});
   }
   return requests;

@@ -29,6 +29,7 @@ BIN = Path(os.environ.get("RETINA_BUILD", Path(__file__).resolve().parents[3] / 
 SIZES = {  # as train/recipes.cpp; the last number: anchors a location
     "nano": ("mobilenet_v3_large", 64, 2, 320, 533, 1),
     "nano-nine-anchors": ("mobilenet_v3_large", 64, 2, 320, 533, 9),
+    "tiny": ("resnet18", 64, 2, 320, 533, 9),
     "small": ("regnet_x_1_6gf", 128, 3, 512, 853, 9),
     "medium": ("resnet50", 256, 4, 800, 1333, 9),
     "large": ("resnext101_64x4d", 256, 4, 800, 1333, 9),

@@ -70,7 +70,7 @@ TEST_F(FakeDevice, HasMemoryThatIsNotANumberUntilItIsWritten) {
 
 // The targets' copy, both assigners and the losses, of images with and without partial boxes.
 TEST_F(FakeDevice, LearnsBesidePartialBoxesAsTheCpuAndWaitsForNothing) {
-  Batch batch{.padded_width_px = 96, .padded_height_px = 64};
+  Batch batch{.padded = {96, 64}};
   batch.samples.resize(3);
   batch.samples[0].boxes = {{4, 4, 40, 40}, {50, 10, 90, 60}};
   batch.samples[0].labels = {1, 0};

@@ -40,8 +40,7 @@ Batch batch_of(std::uint32_t number) {
   Batch batch{
       .stored = {bytes,
                  [memory](std::uint8_t* old) { std::memset(old, 0, kImages * kImageBytes); }},
-      .padded_width_px = kSide,
-      .padded_height_px = kSide,
+      .padded = {kSide, kSide},
       .part = {.real_image_count = 2 * kImages}};
   for (int i = 0; i < kImages; ++i) {
     batch.samples.push_back(Sample{.slot = {.flip = (static_cast<int>(number) + i) % 2 == 1},

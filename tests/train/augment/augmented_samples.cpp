@@ -44,11 +44,10 @@ std::string description(const Sample& sample) {
 std::string planes(const Sample& sample, const BatchRequest& request,
                    const std::vector<float>& pixels) {
   std::string bytes;
-  for (int row = 0; row < 3 * request.padded_height_px; ++row) {
-    if (row % request.padded_height_px >= sample.height_px) continue;
-    const float* const first =
-        pixels.data() +
-        static_cast<std::size_t>(row) * static_cast<std::size_t>(request.padded_width_px);
+  for (int row = 0; row < 3 * request.padded.height; ++row) {
+    if (row % request.padded.height >= sample.height_px) continue;
+    const float* const first = pixels.data() + static_cast<std::size_t>(row) *
+                                                   static_cast<std::size_t>(request.padded.width);
     bytes.append(reinterpret_cast<const char*>(first),
                  static_cast<std::size_t>(sample.width_px) * sizeof(float));
   }
@@ -77,13 +76,12 @@ int main(int argc, char** argv) {
       const EpochPlan plan(source.index(),
                            {.seed = 1,
                             .images_per_step = 1,
-                            .min_side_px = min_side_px,
-                            .max_side_px = 10 * min_side_px,
+                            .frame = {.min_side_px = min_side_px, .max_side_px = 10 * min_side_px},
                             .augment = augment.options()},
                            epoch);
       const BatchRequest request = rank_micro_batches(plan.step(0), 0, 1, 0).at(0);
-      std::vector<float> pixels(std::size_t{3} * static_cast<std::size_t>(request.padded_width_px) *
-                                static_cast<std::size_t>(request.padded_height_px));
+      std::vector<float> pixels(std::size_t{3} * static_cast<std::size_t>(request.padded.width) *
+                                static_cast<std::size_t>(request.padded.height));
       const Sample sample = source.load(request, 0, decoder, pixels.data());
       std::cout << description(sample) << '\n';
       write_file_atomically(cat(output, "/", epoch, ".f32"), planes(sample, request, pixels));

@@ -107,7 +107,7 @@ TEST_P(EpochPlanProperty, SharesAnyStepAmongAnyRanks) {
           if (most_images > 0) {
             ASSERT_LE(micro_batch.slots.size(), static_cast<std::size_t>(most_images));
           }
-          ASSERT_EQ(micro_batch.padded_width_px, step.padded_width_px);
+          ASSERT_EQ(micro_batch.padded.width, step.padded.width);
         }
         ASSERT_FALSE(micro_batches.back().slots.empty());
         together.insert(together.end(), part.begin(), part.end());
@@ -178,7 +178,8 @@ TEST(ShardedPlan, LanesOfABalancedPlanStayInPlace) {
 
 TEST(TrainingPlan, KnowsTheLargestPaddedShapeOfAnySteps) {
   const auto index = random_index(90, 4);
-  EpochPlanOptions options{.seed = 2, .images_per_step = 4, .min_side_px = 200, .max_side_px = 400};
+  EpochPlanOptions options{
+      .seed = 2, .images_per_step = 4, .frame = {.min_side_px = 200, .max_side_px = 400}};
   for (const std::vector<int>& sides : {std::vector<int>{}, std::vector<int>{96, 128, 330}}) {
     options.min_sides_px = sides;
     TrainingPlan plan(index, options);
@@ -187,12 +188,12 @@ TEST(TrainingPlan, KnowsTheLargestPaddedShapeOfAnySteps) {
       int most = 0;
       for (int step = begin; step < end; ++step) {
         const GlobalStep global = plan.at(step);
-        most = std::max(most, pixels({global.padded_width_px, global.padded_height_px}));
+        most = std::max(most, pixels(global.padded));
       }
       EXPECT_EQ(pixels(plan.largest_padded(begin, end)), most) << begin << " to " << end;
     }
   }
-  options.framing = Framing::kSquare;
+  options.frame.framing = Framing::kSquare;
   EXPECT_EQ(TrainingPlan(index, options).largest_padded(3, 1'000'000'000).height, 330);
 }
 
@@ -200,16 +201,16 @@ TEST(EpochPlan, DrawsAShorterSideForEachStepWithMultiScale) {
   const auto index = random_index(200, 3);
   const EpochPlanOptions options{.seed = 1,
                                  .images_per_step = 4,
-                                 .min_side_px = 200,
-                                 .max_side_px = 400,
+                                 .frame = {.min_side_px = 200, .max_side_px = 400},
                                  .min_sides_px = {96, 128, 160}};
   const EpochPlan plan(index, options, 0), again(index, options, 0);
   std::map<int, int> drawn;
   for (std::int64_t step = 0; step < plan.step_count(); ++step) {
     const GlobalStep global = plan.step(step);
-    ++drawn[global.min_side_px];
-    EXPECT_EQ(global.min_side_px, again.step(step).min_side_px);
-    EXPECT_EQ(rank_micro_batches(global, 0, 2, 0).front().min_side_px, global.min_side_px);
+    ++drawn[global.frame.min_side_px];
+    EXPECT_EQ(global.frame.min_side_px, again.step(step).frame.min_side_px);
+    EXPECT_EQ(rank_micro_batches(global, 0, 2, 0).front().frame.min_side_px,
+              global.frame.min_side_px);
   }
   ASSERT_EQ(drawn.size(), 3U) << "only sides of the list, each at least once in 50 steps";
   for (const auto& [side, count] : drawn) EXPECT_GT(count, 5) << side;
@@ -229,7 +230,7 @@ TEST(EpochPlan, CountsTheTailsRealImages) {
 TEST(EpochPlan, PadsToTheLargestImageOfTheStep) {
   const auto index = random_index(64, 2);
   const EpochPlanOptions options{
-      .seed = 1, .images_per_step = 8, .min_side_px = 100, .max_side_px = 200};
+      .seed = 1, .images_per_step = 8, .frame = {.min_side_px = 100, .max_side_px = 200}};
   const EpochPlan plan(index, options, 1);
   for (std::int64_t step = 0; step < plan.step_count(); ++step) {
     const GlobalStep global = plan.step(step);
@@ -239,8 +240,8 @@ TEST(EpochPlan, PadsToTheLargestImageOfTheStep) {
       width = std::max(width, size.width);
       height = std::max(height, size.height);
     }
-    EXPECT_EQ(global.padded_width_px, (width + 31) / 32 * 32);
-    EXPECT_EQ(global.padded_height_px, (height + 31) / 32 * 32);
+    EXPECT_EQ(global.padded.width, (width + 31) / 32 * 32);
+    EXPECT_EQ(global.padded.height, (height + 31) / 32 * 32);
   }
 }
 
@@ -262,7 +263,7 @@ TEST(EpochPlan, PadsLittleInBothShuffles) {
         const IndexEntry image = index[slot.record];
         const ResizedSize size = resized_size(image.width, image.height, 800, 1333);
         used += static_cast<double>(size.width) * size.height;
-        padded += static_cast<double>(global.padded_width_px) * global.padded_height_px;
+        padded += static_cast<double>(global.padded.width) * global.padded.height;
       }
     }
     EXPECT_LT(1 - used / padded, 0.08) << "share of padding";

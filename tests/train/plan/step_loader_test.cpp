@@ -136,8 +136,8 @@ TEST(ShardsAheadOfTwoSets, AreThoseOfTheSetThatIsAskedFor) {
 
 // What training sees of the step's images: pixels, padding, boxes, labels.
 std::vector<std::uint64_t> hashes_of(const Batch& batch) {
-  const std::size_t values = std::size_t{3} * static_cast<std::size_t>(batch.padded_height_px) *
-                             static_cast<std::size_t>(batch.padded_width_px);
+  const std::size_t values = std::size_t{3} * static_cast<std::size_t>(batch.padded.height) *
+                             static_cast<std::size_t>(batch.padded.width);
   std::vector<std::uint64_t> hashes;
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const Sample& sample = batch.samples[i];
@@ -193,7 +193,7 @@ TEST(StepLoader, ContinuedAtAnyStepOnAnyRanksLoadsTheSamePixelsWithEveryAugmenta
     const EpochPlanOptions plan{.seed = 5,
                                 .images_per_step = 4,
                                 .shuffle = Shuffle::kSharded,
-                                .max_side_px = 128,
+                                .frame = {.max_side_px = 128},
                                 .min_sides_px = {64, 80, 96},
                                 .augment = augment};
     const auto whole = load_all(source, plan, 0, kSteps, 1);

@@ -88,7 +88,7 @@ Batch step_batch(const std::vector<std::int64_t>& slots) {
   const RandomStream pixels = {.seed = kSeed, .use = RandomUse::kTest, .stream = 1};
   constexpr std::int64_t kPixels = 3 * kSidePx * kSidePx;
   Batch batch;
-  batch.padded_height_px = batch.padded_width_px = kSidePx;
+  batch.padded.height = batch.padded.width = kSidePx;
   batch.images = std::make_shared<float[]>(slots.size() * static_cast<std::size_t>(kPixels));
   std::size_t written = 0;
   for (const std::int64_t slot : slots) {

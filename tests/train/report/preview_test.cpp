@@ -53,8 +53,8 @@ std::string page_of(std::int64_t image_count, std::int64_t total_steps,
                     const TwoBoxes& source = TwoBoxes()) {
   const TrainingSet train{.source = source,
                           .categories = {{.id = 1, .name = "cat"}, {.id = 2, .name = "dog"}}};
-  const TrainingPlan plan(source.index(),
-                          {.images_per_step = 2, .min_side_px = 120, .max_side_px = 160});
+  const TrainingPlan plan(
+      source.index(), {.images_per_step = 2, .frame = {.min_side_px = 120, .max_side_px = 160}});
   return render_preview({.train = train,
                          .folders = {"shards"},
                          .image_count = image_count,

@@ -418,7 +418,7 @@ TEST(Task, ARecipeNamesItAndFillsWhatItNeeds) {
   EXPECT_EQ(options.step_images(), 256);
   EXPECT_EQ(options.total_steps(1000), 90'000);
   EXPECT_EQ(options.effective_lr(), 0.1);
-  EXPECT_EQ(options.plan_options().framing, Framing::kSquare);
+  EXPECT_EQ(options.plan_options().frame.framing, Framing::kSquare);
   EXPECT_EQ(options.plan_options().augment.crop.low, 0.08);
   EXPECT_EQ(parse({"--recipe", "imagenet-resnet50", "--images-per-step", "64"}).effective_lr(),
             0.025);
@@ -476,7 +476,7 @@ TEST(Recipes, MlperfWarmsUpForAnEpochAndStretchesImages) {
       options.schedule_of({.total_steps = 700, .steps_per_epoch = 100});
   EXPECT_EQ(schedule.warmup_steps, 100);
   EXPECT_EQ(schedule.kind, ScheduleKind::kConstant);
-  EXPECT_EQ(options.plan_options().framing, Framing::kStretched);
+  EXPECT_EQ(options.plan_options().frame.framing, Framing::kStretched);
   const ModelConfig model = options.model_config(264);
   EXPECT_FALSE(model.keep_ratio);
   EXPECT_EQ(model.min_side_px, 800);

@@ -112,7 +112,7 @@ TEST_F(DetectionLossTest, TheBoxLossHasItsWeight) {
 }
 
 TEST(BatchTargets, HaveThePartialBoxesOfEachImage) {
-  Batch batch{.padded_width_px = 64, .padded_height_px = 32};
+  Batch batch{.padded = {64, 32}};
   batch.samples.resize(3);
   batch.samples[0].boxes = {{1, 2, 3, 4}, {5, 6, 7, 8}};
   batch.samples[0].labels = {2, 0};

@@ -60,7 +60,7 @@ TEST(ReplicaTf32, IsForForwardAndBackwardAlone) {
       if (name != "backbone.body.conv1.weight") continue;  // the last that backward reaches
       tensor.register_hook([&](const at::Tensor&) { in_backward = is_on(); });
     }
-    Batch batch{.samples = {{.slot = {}}}, .padded_width_px = 64, .padded_height_px = 64};
+    Batch batch{.samples = {{.slot = {}}}, .padded = {64, 64}};
     const std::size_t float_count = std::size_t{3} * 64 * 64;
     batch.images = std::make_shared<float[]>(float_count);
     batch.part.real_image_count = 1;

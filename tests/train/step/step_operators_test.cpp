@@ -22,7 +22,7 @@ constexpr std::int64_t kAnchors = 9 * (16 * 16 + 8 * 8 + 4 * 4 + 2 * 2 + 1);
 // As the loader gives it to a GPU: stored images, boxes of one image of two.
 Batch stored_batch(int box_count) {
   const RandomStream random{.seed = 5, .use = RandomUse::kTest};
-  Batch batch{.padded_width_px = kSidePx, .padded_height_px = kSidePx};
+  Batch batch{.padded = {kSidePx, kSidePx}};
   constexpr std::size_t kBytes = std::size_t{3} * kSidePx * kSidePx;
   batch.stored = std::make_shared<std::uint8_t[]>(kImages * kBytes);
   for (std::size_t i = 0; i < kImages * kBytes; ++i) {
