@@ -1,13 +1,18 @@
 #include "shared/base/host.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 #include <thread>
+
+// Of OpenMP, where the program has it. With OMP_PROC_BIND it has bound this thread to a core.
+extern "C" [[gnu::weak]] int omp_get_num_procs();
 
 namespace retina {
 namespace {
@@ -66,9 +71,22 @@ std::string own_groups() {
   return groups.str();
 }
 
+std::vector<int> allowed_cores() {
+  std::vector<int> all(std::clamp(std::thread::hardware_concurrency(), 1U, CPU_SETSIZE + 0U)),
+      cores;
+  std::iota(all.begin(), all.end(), 0);
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return all;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
 int usable_cores() {
   static const int cores = [] {
-    const int present = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const int of_openmp = omp_get_num_procs == nullptr ? 0 : omp_get_num_procs();
+    const int present = std::max(static_cast<int>(allowed_cores().size()), of_openmp);
     const double quota = group_quota(own_groups(), kGroupRoot);
     return quota > 0 ? std::clamp(static_cast<int>(quota), 1, present) : present;
   }();

@@ -9,10 +9,13 @@ namespace retina {
 // Returns this machine's name, as it stands in the launcher's host file.
 std::string host_name();
 
-// Returns the number of cores that this process may keep busy, at least 1: the machine's, minus
-// those outside its CPU affinity, and no more than its control group's quota (`docker run --cpus`,
-// a Kubernetes limit), rounded down: more threads would be throttled together for most of each
-// period.
+// Returns the cores of this process's CPU affinity (`taskset`, `docker run --cpuset-cpus`, Slurm),
+// ascending; all of the machine's where it cannot be read.
+std::vector<int> allowed_cores();
+
+// Returns the number of cores that this process may keep busy, at least 1: the allowed ones, and no
+// more than its control group's quota (`docker run --cpus`, a Kubernetes limit), rounded down: more
+// threads would be throttled together for most of each period.
 int usable_cores();
 
 // Returns this process's control groups: the text of /proc/self/cgroup, "4:cpu:/a" or "0::/a" a

@@ -1,4 +1,5 @@
 #include <mpi.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 
 #include "shared/base/error.h"
 #include "shared/base/hash.h"
+#include "shared/base/host.h"
 #include "shared/comm/communicator.h"
 #include "shared/comm/element_loops.h"
 #include "shared/comm/mpi_library.h"
@@ -238,6 +240,14 @@ class MpiCommunicator : public Communicator {
         "MPI_Comm_split_type");
     check_mpi(MPI_Comm_rank(node, &local_rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
+    const std::vector<int> cores = allowed_cores();
+    std::vector<int> ranks_of(CPU_SETSIZE);  // by core
+    for (const int core : cores) ranks_of[static_cast<std::size_t>(core)] = 1;
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, ranks_of.data(), CPU_SETSIZE, MPI_INT, MPI_SUM, node),
+              "MPI_Allreduce");
+    for (const int core : cores) {
+      ranks_on_cores_ = std::max(ranks_on_cores_, ranks_of[static_cast<std::size_t>(core)]);
+    }
     MPI_Comm_free(&node);
   }
 
@@ -245,6 +255,7 @@ class MpiCommunicator : public Communicator {
   int size() const override { return size_; }
   int local_rank() const override { return local_rank_; }
   int local_size() const override { return local_size_; }
+  int ranks_on_cores() const override { return ranks_on_cores_; }
 
  protected:
   // Reduces by a ring, ours or for small buffers Open MPI's (chosen by MpiSession); both add hop by
@@ -360,7 +371,7 @@ class MpiCommunicator : public Communicator {
     return static_cast<int>(std::int64_t{count} * rank / size_);
   }
 
-  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, ranks_on_cores_ = 1;
   std::uint64_t ring_calls_ = 0;
   std::vector<char> slices_;  // of all ranks: this rank's slice
   const MPI_Op half_sum_ = user_op(sum_16_bit<ElementType::kFloat16>);

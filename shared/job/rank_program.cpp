@@ -174,7 +174,7 @@ pid_t launcher_process(const std::string& proc) {
 
 int threads_of_rank(int wanted, const Communicator& communicator) {
   if (wanted > 0) return wanted;
-  return std::max(1, usable_cores() / communicator.local_size());
+  return std::max(1, usable_cores() / communicator.ranks_on_cores());
 }
 
 }  // namespace retina

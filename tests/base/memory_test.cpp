@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <new>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "shared/base/cat.h"
@@ -97,6 +99,19 @@ TEST_F(ControlGroups, TheQuotaIsTheSmallestOnTheWay) {
     EXPECT_EQ(quota_in(none), 0);
   }
   EXPECT_GE(usable_cores(), 1);
+}
+
+TEST(Host, AllowsTheCoresOfTheAffinityAlone) {
+  const std::vector<int> cores = allowed_cores();
+  ASSERT_FALSE(cores.empty());
+  EXPECT_LE(usable_cores(), static_cast<int>(cores.size()));
+  std::thread([last = cores.back()] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(last, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(allowed_cores(), std::vector<int>{last});
+  }).join();
 }
 
 TEST_F(ControlGroups, TheQuotaOfVersionOneIsFoundWithOrWithoutThePath) {

@@ -1,12 +1,34 @@
 // Run by ctest under mpirun: the MPI back end keeps the rules of conformance.h. With names of
 // rules, these only. Prints what broke and ends with 1.
+#include <sched.h>
+
 #include <algorithm>
 #include <iostream>
 #include <string>
 #include <vector>
 
+#include "shared/base/host.h"
 #include "shared/comm/communicator.h"
 #include "tests/comm/conformance.h"
+
+namespace {
+
+// Returns the number of ranks, all of this node, that may run on a core of rank 0; on other ranks
+// 0.
+int ranks_on_cores_of_root(retina::Communicator& comm) {
+  std::string mask(CPU_SETSIZE, '0');
+  for (const int core : retina::allowed_cores()) mask[static_cast<std::size_t>(core)] = '1';
+  const std::vector<std::string> masks = comm.gather(mask, 0);
+  std::ptrdiff_t most = 0;
+  for (std::size_t core = 0; core < mask.size() && comm.is_root(); ++core) {
+    if (mask[core] == '0') continue;
+    most = std::max(most, std::ranges::count_if(
+                              masks, [&](const std::string& one) { return one[core] == '1'; }));
+  }
+  return static_cast<int>(most);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> wanted(argv + 1, argv + argc);
@@ -34,6 +56,12 @@ int main(int argc, char** argv) {
   }
   if (checked != (wanted.empty() ? retina::conformance_rules().size() : wanted.size())) {
     std::cerr << "a rule of that name is not there\n";
+    good = false;
+  }
+  const int sharing = ranks_on_cores_of_root(*comm);
+  if (comm->is_root() && comm->ranks_on_cores() != sharing) {
+    std::cerr << "ranks on the root's cores: got " << comm->ranks_on_cores() << ", want " << sharing
+              << "\n";
     good = false;
   }
   session.finish();

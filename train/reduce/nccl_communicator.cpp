@@ -79,6 +79,7 @@ class Nccl : public NcclCommunicator {
   int size() const override { return host_.size(); }
   int local_rank() const override { return host_.local_rank(); }
   int local_size() const override { return host_.local_size(); }
+  int ranks_on_cores() const override { return host_.ranks_on_cores(); }
   void* stream() const override { return stream_; }
 
  protected:
