@@ -71,22 +71,21 @@ std::string own_groups() {
   return groups.str();
 }
 
-std::vector<int> allowed_cores() {
-  std::vector<int> all(std::clamp(std::thread::hardware_concurrency(), 1U, CPU_SETSIZE + 0U)),
-      cores;
-  std::iota(all.begin(), all.end(), 0);
+std::array<int, 1024> allowed_cores() {
+  std::array<int, 1024> allowed{};
   cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return all;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  const bool is_known = ::sched_getaffinity(0, sizeof set, &set) == 0;
+  for (unsigned i = 0; i < allowed.size(); ++i) {
+    allowed[i] = is_known ? CPU_ISSET(i, &set) : i < std::thread::hardware_concurrency();
   }
-  return cores;
+  return allowed;
 }
 
 int usable_cores() {
   static const int cores = [] {
     const int of_openmp = omp_get_num_procs == nullptr ? 0 : omp_get_num_procs();
-    const int present = std::max(static_cast<int>(allowed_cores().size()), of_openmp);
+    const auto own = allowed_cores();
+    const int present = std::max(std::accumulate(own.begin(), own.end(), 0), of_openmp);
     const double quota = group_quota(own_groups(), kGroupRoot);
     return quota > 0 ? std::clamp(static_cast<int>(quota), 1, present) : present;
   }();

@@ -1,6 +1,7 @@
 // The machine that this process runs on: its name, and how many threads are worth starting on it.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,9 @@ namespace retina {
 // Returns this machine's name, as it stands in the launcher's host file.
 std::string host_name();
 
-// Returns the cores of this process's CPU affinity (`taskset`, `docker run --cpuset-cpus`, Slurm),
-// ascending; all of the machine's where it cannot be read.
-std::vector<int> allowed_cores();
+// Returns 1 for each core of this process's CPU affinity (`taskset`, `docker run --cpuset-cpus`,
+// Slurm), by its number, and 0 for others; 1 for all of the machine's where it cannot be read.
+std::array<int, 1024> allowed_cores();
 
 // Returns the number of cores that this process may keep busy, at least 1: the allowed ones, and no
 // more than its control group's quota (`docker run --cpus`, a Kubernetes limit), rounded down: more

@@ -21,21 +21,16 @@ struct Plain {
   static Stored store(Sum value) { return value; }
 };
 
-struct Half {
+template <auto kLoad, auto kStore, unsigned kExponentBits>
+struct Short {
   using Stored = std::uint16_t;
   using Sum = float;
-  static constexpr unsigned kExponent = 0x7c00;
-  static Sum load(Stored bits) { return float_from_float16(bits); }
-  static Stored store(Sum value) { return float16_from_float(value); }
+  static constexpr unsigned kExponent = kExponentBits;
+  static Sum load(Stored bits) { return kLoad(bits); }
+  static Stored store(Sum value) { return kStore(value); }
 };
-
-struct Brain {
-  using Stored = std::uint16_t;
-  using Sum = float;
-  static constexpr unsigned kExponent = 0x7f80;
-  static Sum load(Stored bits) { return float_from_bfloat16(bits); }
-  static Stored store(Sum value) { return bfloat16_from_float(value); }
-};
+using Half = Short<float_from_float16, float16_from_float, 0x7c00>;
+using Brain = Short<float_from_bfloat16, bfloat16_from_float, 0x7f80>;
 
 // Compiles a loop for any x86-64 and, four times as fast, for one with AVX2.
 template <class Step>

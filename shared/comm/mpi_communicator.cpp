@@ -1,5 +1,4 @@
 #include <mpi.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -240,13 +239,13 @@ class MpiCommunicator : public Communicator {
         "MPI_Comm_split_type");
     check_mpi(MPI_Comm_rank(node, &local_rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(node, &local_size_), "MPI_Comm_size");
-    const std::vector<int> cores = allowed_cores();
-    std::vector<int> ranks_of(CPU_SETSIZE);  // by core
-    for (const int core : cores) ranks_of[static_cast<std::size_t>(core)] = 1;
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, ranks_of.data(), CPU_SETSIZE, MPI_INT, MPI_SUM, node),
+    const auto own = allowed_cores();
+    auto ranks = own;  // by core
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, ranks.data(), static_cast<int>(ranks.size()), MPI_INT,
+                            MPI_SUM, node),
               "MPI_Allreduce");
-    for (const int core : cores) {
-      ranks_on_cores_ = std::max(ranks_on_cores_, ranks_of[static_cast<std::size_t>(core)]);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      ranks_on_cores_ = std::max(ranks_on_cores_, own[i] * ranks[i]);
     }
     MPI_Comm_free(&node);
   }

@@ -36,8 +36,8 @@ kernels::BatchNorm<Stored> batch_norm_arguments(const at::Tensor& values, const 
                                      .channel_count = values.size(1),
                                      .relu = relu,
                                      .partials = nullptr};
-  scratch =
-      at::empty({norm.chunk_count(), norm.channel_count, 2}, values.options().dtype(at::kDouble));
+  scratch = at::empty({kernels::count_of_chunks(norm), norm.channel_count, 2},
+                      values.options().dtype(at::kDouble));
   norm.partials = scratch.mutable_data_ptr<double>();
   return norm;
 }

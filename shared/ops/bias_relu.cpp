@@ -37,20 +37,20 @@ Gradients passed_and_summed(const at::Tensor& y, const at::Tensor& dy) {
                    passed = at::empty_like(output);
   const std::int64_t channel_count = output.size(1), row_count = output.numel() / channel_count;
   const at::TensorOptions on_device = output.options();
-  const at::Tensor partials =
-                       at::empty({kernels::chunks_of_rows(row_count, channel_count), channel_count},
-                                 on_device.dtype(at::kDouble)),
-                   sums = at::empty({channel_count}, on_device.dtype(computed_type(output)));
+  const at::Tensor sums = at::empty({channel_count}, on_device.dtype(computed_type(output)));
   kernels::for_stored_type_of(output, [&](auto type) {
     using Stored = decltype(type);
-    const kernels::BiasReluBackward<Stored> arguments = {
+    kernels::BiasReluBackward<Stored> arguments = {
         .output = kernels::read_data<Stored>(output),
         .output_gradients = kernels::read_data<Stored>(gradients),
         .row_count = row_count,
         .channel_count = channel_count,
-        .partials = partials.mutable_data_ptr<double>(),
+        .partials = nullptr,
         .gradient = kernels::write_data<Stored>(passed),
         .bias_gradient = sums.mutable_data_ptr<kernels::Loaded<Stored>>()};
+    const at::Tensor partials = at::empty({kernels::count_of_chunks(arguments), channel_count},
+                                          on_device.dtype(at::kDouble));
+    arguments.partials = partials.mutable_data_ptr<double>();
     kernels::run_on_gpu("gradient of bias and ReLU", output, arguments);
   });
   return {passed.contiguous(y.suggest_memory_format()), sums};

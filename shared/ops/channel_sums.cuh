@@ -2,8 +2,8 @@
 // of a tile of columns, a column being kValues neighbouring channels, which a thread loads and
 // stores at once; neighbouring threads take neighbouring columns, then rows; neighbouring blocks
 // the tiles, then chunks. Sums have a fixed order: a thread's rows, a block's threads, the chunks;
-// no atomics. `Rows` has what BatchNorm has: row_count, channel_count, chunk_rows(), chunk_count()
-// and partials [chunk_count(), C, kSums].
+// no atomics. `Rows` has what BatchNorm has: row_count, channel_count and partials
+// [count_of_chunks(), C, kSums].
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ __host__ __device__ Tile tile_of(const Rows& all_rows) {
 
 template <int kValues, class Rows>
 unsigned grid_of(const Rows& rows) {
-  return static_cast<unsigned>(rows.chunk_count()) * tile_of<kValues>(rows).count;
+  return static_cast<unsigned>(count_of_chunks(rows)) * tile_of<kValues>(rows).count;
 }
 
 // Rows of a column that a thread takes.
@@ -56,7 +56,7 @@ __device__ Share share_of(const Rows& rows, Order order) {
   share.chunk = block / tile.count;
   share.first_channel = std::int64_t{block % tile.count} * tile.columns * kValues;
   share.channel = share.first_channel + threadIdx.x % tile.columns * kValues;
-  const std::int64_t chunk_rows = rows.chunk_rows();
+  const std::int64_t chunk_rows = rows_of_chunk(rows);
   const std::int64_t first = share.chunk * chunk_rows + row;
   const std::int64_t end = smaller(rows.row_count, (share.chunk + 1) * chunk_rows);
   if (row < tile.rows && share.channel < rows.channel_count && first < end) {
@@ -112,7 +112,7 @@ template <int kSums, class Rows>
 __device__ ChannelSums<kSums> add_chunks(const Rows& rows, double (&sums)[kSums][kThreads]) {
   ChannelSums<kSums> out = {};
   out.channel = std::int64_t{blockIdx.x} * kSlots + threadIdx.x % kSlots;
-  const std::int64_t chunk_count = rows.chunk_count();
+  const std::int64_t chunk_count = count_of_chunks(rows);
   if (out.channel < rows.channel_count) {
 #pragma unroll 4
     for (std::int64_t chunk = threadIdx.x / kSlots; chunk < chunk_count;

@@ -220,15 +220,17 @@ RETINA_HOST_DEVICE void put_bias_relu(const BiasRelu<Stored>& b, std::int64_t ch
 // Returns the rows that a block of threads takes where channels are summed over R rows
 // (channel_sums.cuh): 2^17 values of up to 256 channels or, so that there is work for all of a GPU,
 // down to 2^14. A function of the shape alone: the bits do not depend on the GPU.
-RETINA_HOST_DEVICE std::int64_t rows_of_chunk(std::int64_t row_count, std::int64_t channel_count) {
-  const std::int64_t share = row_count * channel_count / 1024;
+template <class Rows>
+RETINA_HOST_DEVICE std::int64_t rows_of_chunk(const Rows& of) {
+  const std::int64_t share = of.row_count * of.channel_count / 1024;
   const std::int64_t most = smaller<std::int64_t>(larger<std::int64_t>(share, 1 << 14), 1 << 17);
-  return (most / smaller<std::int64_t>(channel_count, 256) + 31) / 32 * 32;
+  return (most / smaller<std::int64_t>(of.channel_count, 256) + 31) / 32 * 32;
 }
-// Returns the number of chunks of so many rows.
-RETINA_HOST_DEVICE std::int64_t chunks_of_rows(std::int64_t row_count, std::int64_t channel_count) {
-  const std::int64_t rows = rows_of_chunk(row_count, channel_count);
-  return (row_count + rows - 1) / rows;
+// Returns the number of such chunks.
+template <class Rows>
+RETINA_HOST_DEVICE std::int64_t count_of_chunks(const Rows& of) {
+  const std::int64_t rows = rows_of_chunk(of);
+  return (of.row_count + rows - 1) / rows;
 }
 
 // The gradient of max(0, x + bias). y and what is like it lies channels-last: R = N H W
@@ -238,16 +240,9 @@ struct BiasReluBackward {
   const Stored* output;                   // y [R, C]
   const Stored* output_gradients;         // dy [R, C]
   std::int64_t row_count, channel_count;  // R, C
-  double* partials;                       // scratch [chunk_count(), C]
+  double* partials;                       // scratch [count_of_chunks(), C]
   Stored* gradient;                       // dy' [R, C] out: dy where y > 0
   T* bias_gradient;                       // [C] out: the sums of dy'
-
-  RETINA_HOST_DEVICE std::int64_t chunk_rows() const {
-    return rows_of_chunk(row_count, channel_count);
-  }
-  RETINA_HOST_DEVICE std::int64_t chunk_count() const {
-    return chunks_of_rows(row_count, channel_count);
-  }
 };
 
 // Arguments of both directions of group_norm_relu; group_norm_formulas.h has the arithmetic. x and
@@ -301,14 +296,7 @@ struct BatchNorm {
   const T* bias;                          // [C]
   std::int64_t row_count, channel_count;  // R, C
   bool relu;
-  double* partials;  // scratch [chunk_count(), C, 2]
-
-  RETINA_HOST_DEVICE std::int64_t chunk_rows() const {
-    return rows_of_chunk(row_count, channel_count);
-  }
-  RETINA_HOST_DEVICE std::int64_t chunk_count() const {
-    return chunks_of_rows(row_count, channel_count);
-  }
+  double* partials;  // scratch [count_of_chunks(), C, 2]
 };
 
 template <class Stored, class T = Loaded<Stored>>
