@@ -1,6 +1,10 @@
 // Run by ctest under mpirun: the MPI back end keeps the rules of conformance.h. With names of
-// rules, these only. Prints what broke and ends with 1.
+// rules, these only; with "bound" before them, each rank on one core of those that it may have.
+// Prints what broke and ends with 1.
+#include <sched.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -11,8 +15,21 @@
 
 namespace {
 
-// Returns the number of ranks, all of this node, that may run on a core of rank 0; on other ranks
-// 0.
+// Binds this process, before MPI starts, to the core whose turn it is.
+bool bind_to_one_core() {
+  std::vector<std::size_t> own;
+  const auto allowed = retina::allowed_cores();
+  for (std::size_t core = 0; core < allowed.size(); ++core) {
+    if (allowed[core] != 0) own.push_back(core);
+  }
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(own.at((rank == nullptr ? 0 : std::stoul(rank)) % own.size()), &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+// Returns how many ranks, all of this node, may run on a core of rank 0; 0 on other ranks.
 int ranks_on_cores_of_root(retina::Communicator& comm) {
   std::string mask;
   for (const int allowed : retina::allowed_cores()) mask += allowed != 0 ? '1' : '0';
@@ -29,7 +46,11 @@ int ranks_on_cores_of_root(retina::Communicator& comm) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> wanted(argv + 1, argv + argc);
+  std::vector<std::string> wanted(argv + 1, argv + argc);
+  if (!wanted.empty() && wanted.front() == "bound") {
+    if (!bind_to_one_core()) return 1;
+    wanted.erase(wanted.begin());
+  }
   retina::MpiSession session;
   const auto comm = session.make_communicator();
   std::size_t checked = 0;
