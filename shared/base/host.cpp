@@ -83,7 +83,7 @@ std::array<int, 1024> allowed_cores() {
 
 int usable_cores() {
   static const int cores = [] {
-    const int of_openmp = omp_get_num_procs == nullptr ? 0 : omp_get_num_procs();
+    const int of_openmp = omp_get_num_procs == nullptr ? 1 : omp_get_num_procs();
     const auto own = allowed_cores();
     const int present = std::max(std::accumulate(own.begin(), own.end(), 0), of_openmp);
     const double quota = group_quota(own_groups(), kGroupRoot);

@@ -29,7 +29,7 @@ class Communicator {
   // This process's place among the run's processes on its node, and their number.
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
-  // Those of them, this one included, that share its cores: not those bound to others.
+  // How many of them, this one included, may run on its cores (on the core that has the most).
   virtual int ranks_on_cores() const { return local_size(); }
 
   // Reduces in place: data[i] = op over ranks of data[i]. Every rank gets the same bits; with 3

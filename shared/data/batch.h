@@ -41,7 +41,7 @@ struct StepPart {
 struct BatchRequest {
   std::vector<Slot> slots = {};
   FrameRule frame = {};
-  ImageSize padded = {};
+  ImageSize padded = {};  // of every image, px
   StepPart part = {};
 };
 

@@ -41,7 +41,7 @@ void check_rank_count(int expected, const Communicator& communicator);
 // nearest ancestor that is a launcher of Open MPI; 0 without one. `proc` is for tests.
 pid_t launcher_process(const std::string& proc = "/proc");
 
-// Returns the CPU threads for a rank: `wanted`, or with 0 its share of the node's usable_cores().
+// Returns the CPU threads for a rank: `wanted`, or with 0 usable_cores() over ranks_on_cores().
 int threads_of_rank(int wanted, const Communicator& communicator);
 
 }  // namespace retina

@@ -14,7 +14,7 @@ namespace retina {
 
 // Properties that all images of the result share.
 struct PreparedImages {
-  ImageSize padded = {};
+  ImageSize padded = {};  // H, W of the result
   Normalisation normalisation = {};
   // Or kBFloat16, kHalf: the f32 values, rounded to nearest even.
   at::ScalarType type = at::kFloat;

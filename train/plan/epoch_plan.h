@@ -19,7 +19,7 @@ struct GlobalStep {
   std::vector<Slot> slots = {};  // images_per_step slots; ranks own contiguous parts
   int real_image_count = 0;      // slots that count; fewer than slots.size() in an epoch's tail
   FrameRule frame = {};
-  ImageSize padded = {};
+  ImageSize padded = {};  // px
 };
 
 // The plan of one epoch of the data. Properties:
